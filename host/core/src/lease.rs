@@ -1,0 +1,211 @@
+//! Leases: who may work on a message, and until when.
+//!
+//! Owns the rules of one group's leased deliveries as a value: no storage, no clock. Both logs
+//! keep one of these a group; the SQLite log writes down what it says.
+
+use crate::id::Sequence;
+use crate::time::Timestamp;
+use crate::token::Token;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A leased delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The message.
+    pub sequence: Sequence,
+    /// Random part of the token.
+    pub nonce: u64,
+    /// Counting part of the token.
+    pub serial: u64,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// How many attempts before this one have an entry in the history.
+    pub failures: u32,
+    /// When it ends.
+    pub until: Timestamp,
+    /// When this claim (or transfer) was made.
+    pub claimed_at: Timestamp,
+    /// When the first delivery was made.
+    pub first_at: Timestamp,
+    /// The message's size, as quotas count it.
+    pub size: u64,
+    /// Hash of the message's key, where it has one.
+    pub key_hash: Option<u64>,
+    /// Who holds it.
+    pub worker: Arc<str>,
+    /// Where the backend keeps it.
+    pub slot: u64,
+}
+
+/// What a presented token is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is the current one.
+    Current,
+    /// The message is leased under another token.
+    Lost,
+    /// The message is not leased.
+    NotLeased,
+}
+
+/// All leases of one group.
+#[derive(Debug, Clone, Default)]
+pub struct LeaseBook {
+    by_sequence: BTreeMap<Sequence, Lease>,
+    by_end: BTreeSet<(Timestamp, Sequence)>,
+    bytes: u64,
+}
+
+impl LeaseBook {
+    /// How many are leased, ended ones included until somebody acts on the end.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_sequence.len()
+    }
+
+    /// Whether nothing is leased.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_sequence.is_empty()
+    }
+
+    /// Size of the leased messages.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The lowest leased sequence.
+    #[must_use]
+    pub fn lowest(&self) -> Option<Sequence> {
+        self.by_sequence.keys().next().copied()
+    }
+
+    /// When the next lease ends.
+    #[must_use]
+    pub fn next_end(&self) -> Option<Timestamp> {
+        self.by_end.first().map(|(end, _)| *end)
+    }
+
+    /// The lease of a message.
+    #[must_use]
+    pub fn get(&self, sequence: Sequence) -> Option<&Lease> {
+        self.by_sequence.get(&sequence)
+    }
+
+    /// All leases, by sequence.
+    pub fn iter(&self) -> impl Iterator<Item = &Lease> {
+        self.by_sequence.values()
+    }
+
+    /// Leases that ended at or before `now`, by end and sequence. A lease that ends at `now` has
+    /// ended: a lease of nothing is claimable at once.
+    pub fn ended(&self, now: Timestamp) -> impl Iterator<Item = &Lease> {
+        self.by_end
+            .iter()
+            .take_while(move |(end, _)| *end <= now)
+            .filter_map(|(_, sequence)| self.by_sequence.get(sequence))
+    }
+
+    /// What `token` is worth. It stays current after the lease's end until somebody acts on that.
+    #[must_use]
+    pub fn standing(&self, token: &Token) -> Standing {
+        match self.by_sequence.get(&token.sequence) {
+            None => Standing::NotLeased,
+            Some(lease) if lease.nonce == token.nonce && lease.serial == token.serial => {
+                Standing::Current
+            }
+            Some(_) => Standing::Lost,
+        }
+    }
+
+    /// Enters a lease; an earlier one of the same message is replaced and returned.
+    pub fn insert(&mut self, lease: Lease) -> Option<Lease> {
+        self.by_end.insert((lease.until, lease.sequence));
+        self.bytes += lease.size;
+        let end = lease.until;
+        let sequence = lease.sequence;
+        let earlier = self.by_sequence.insert(sequence, lease);
+        if let Some(earlier) = &earlier {
+            if earlier.until != end {
+                self.by_end.remove(&(earlier.until, sequence));
+            }
+            self.bytes -= earlier.size;
+        }
+        earlier
+    }
+
+    /// Takes a lease out.
+    pub fn remove(&mut self, sequence: Sequence) -> Option<Lease> {
+        let lease = self.by_sequence.remove(&sequence)?;
+        self.by_end.remove(&(lease.until, sequence));
+        self.bytes -= lease.size;
+        Some(lease)
+    }
+
+    /// Moves a lease's end; the lease must be there.
+    pub fn extend(&mut self, sequence: Sequence, until: Timestamp) -> Option<&Lease> {
+        let lease = self.by_sequence.get_mut(&sequence)?;
+        self.by_end.remove(&(lease.until, sequence));
+        lease.until = until;
+        self.by_end.insert((until, sequence));
+        Some(lease)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(sequence: u64, serial: u64, until: u64) -> Lease {
+        Lease {
+            sequence: Sequence(sequence),
+            nonce: 1,
+            serial,
+            attempt: 1,
+            failures: 0,
+            until: Timestamp(until),
+            claimed_at: Timestamp(0),
+            first_at: Timestamp(0),
+            size: 10,
+            key_hash: None,
+            worker: "w".into(),
+            slot: 0,
+        }
+    }
+
+    fn token(sequence: u64, serial: u64) -> Token {
+        Token { group: 1, sequence: Sequence(sequence), nonce: 1, serial }
+    }
+
+    #[test]
+    fn a_second_claim_voids_the_first_token() {
+        let mut book = LeaseBook::default();
+        book.insert(lease(7, 1, 100));
+        assert_eq!(book.standing(&token(7, 1)), Standing::Current);
+        book.insert(lease(7, 2, 200));
+        assert_eq!(book.standing(&token(7, 1)), Standing::Lost);
+        assert_eq!(book.standing(&token(7, 2)), Standing::Current);
+        assert_eq!((book.len(), book.bytes()), (1, 10));
+        book.remove(Sequence(7));
+        assert_eq!(book.standing(&token(7, 2)), Standing::NotLeased);
+        assert_eq!((book.len(), book.bytes(), book.next_end()), (0, 0, None));
+    }
+
+    #[test]
+    fn ended_leases_come_by_end_and_extending_moves_them() {
+        let mut book = LeaseBook::default();
+        for (sequence, until) in [(1, 300), (2, 100), (3, 200)] {
+            book.insert(lease(sequence, sequence, until));
+        }
+        let ended =
+            |book: &LeaseBook| book.ended(Timestamp(200)).map(|l| l.sequence.0).collect::<Vec<_>>();
+        assert_eq!(ended(&book), [2, 3]);
+        book.extend(Sequence(2), Timestamp(250));
+        assert_eq!(ended(&book), [3]);
+        book.insert(lease(3, 9, 200));
+        assert_eq!(ended(&book), [3], "a replaced lease with the same end is still known");
+        assert_eq!(book.next_end(), Some(Timestamp(200)));
+    }
+}
