@@ -1,0 +1,181 @@
+//! What operators ask: groups, counts, dead letters, the sweep.
+
+use crate::api::Start;
+use crate::error::LogError;
+use async_trait::async_trait;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+use windlass_core::{Group, GroupPolicy, History, Message, MessageId, Timestamp, Topic};
+
+/// Whether a publish may create its topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopicsMode {
+    /// A publish creates its topic.
+    Open,
+    /// Only declared topics take messages.
+    Declared,
+}
+
+/// A group as wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupSpec {
+    /// On this topic.
+    pub topic: Topic,
+    /// Its name.
+    pub group: Group,
+    /// Its policy, taken over by a known group too.
+    pub policy: GroupPolicy,
+    /// Where a new group starts; ignored by a known one.
+    pub start: Start,
+}
+
+/// What a declaration did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Declared {
+    /// The group is new.
+    Created,
+    /// The group was known; its policy is now the declared one, its position stays.
+    Known,
+}
+
+/// Exact counts at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Claimable now, due ones included.
+    pub ready: u64,
+    /// Published with a delay that is not over.
+    pub delayed: u64,
+    /// Failed, and waiting for their time.
+    pub retrying: u64,
+    /// Waiting behind another message of their key.
+    pub parked: u64,
+    /// Leased, ended leases included until somebody acts on them.
+    pub leased: u64,
+    /// Given up.
+    pub dead: u64,
+}
+
+impl Counts {
+    /// Not yet settled.
+    #[must_use]
+    pub fn lag(&self) -> u64 {
+        self.ready + self.delayed + self.retrying + self.parked + self.leased
+    }
+
+    /// Adds another group's.
+    pub fn add(&mut self, other: &Self) {
+        self.ready += other.ready;
+        self.delayed += other.delayed;
+        self.retrying += other.retrying;
+        self.parked += other.parked;
+        self.leased += other.leased;
+        self.dead += other.dead;
+    }
+}
+
+/// One group as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupState {
+    /// Its name.
+    pub group: Group,
+    /// Its counts.
+    pub counts: Counts,
+    /// Its policy.
+    pub policy: GroupPolicy,
+}
+
+/// One topic as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopicState {
+    /// Its name.
+    pub topic: Topic,
+    /// Sums over its groups; with no group every needed message counts as ready.
+    pub counts: Counts,
+    /// Size of what the quota counts: the needed messages.
+    pub bytes: u64,
+    /// Messages stored beyond the needed and the dead ones.
+    pub retained: u64,
+    /// Publish time (log time) of the oldest unsettled message.
+    pub oldest: Option<Timestamp>,
+    /// Its groups, by name.
+    pub groups: Vec<GroupState>,
+}
+
+/// A message given up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeadLetter {
+    /// The group that gave it up.
+    pub group: Group,
+    /// Its id.
+    pub id: MessageId,
+    /// The last outcome's name, or why the log gave it up.
+    pub reason: String,
+    /// How many attempts it had.
+    pub attempts: u32,
+    /// When it died, log time.
+    pub at: Timestamp,
+    /// What became of its attempts.
+    pub history: History,
+    /// The message; nothing where its record cannot be read.
+    pub message: Option<Message>,
+}
+
+/// Which dead letters to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetterQuery {
+    /// Of this topic, exactly.
+    pub topic: Topic,
+    /// Of this group; of all when none is named.
+    pub group: Option<Group>,
+    /// Only this message.
+    pub id: Option<MessageId>,
+    /// Only after this place in the order of groups and sequences.
+    pub after: Option<(Group, MessageId)>,
+    /// At most so many.
+    pub limit: NonZeroUsize,
+}
+
+/// Answer to a redrive: `moved` of `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Redriven {
+    /// How many are live again.
+    pub moved: u64,
+    /// How many there were.
+    pub of: u64,
+}
+
+/// The operator's side of a log.
+#[async_trait]
+pub trait LogAdmin: Send + Sync {
+    /// Says whether a publish may create its topic, and declares `topics`.
+    async fn declare_topics(&self, mode: TopicsMode, topics: Vec<Topic>) -> Result<(), LogError>;
+
+    /// Declares groups, all in one transaction.
+    async fn declare_groups(&self, groups: Vec<GroupSpec>) -> Result<Vec<Declared>, LogError>;
+
+    /// All topics, by name.
+    async fn topics(&self) -> Result<Vec<TopicState>, LogError>;
+
+    /// One topic.
+    async fn topic(&self, topic: &Topic) -> Result<Option<TopicState>, LogError>;
+
+    /// A page of dead letters, by group and sequence.
+    async fn dead_letters(&self, query: DeadLetterQuery) -> Result<Vec<DeadLetter>, LogError>;
+
+    /// Makes dead letters of a group (of all groups of the topic when none is named) claimable at
+    /// once, with fresh attempts. Id, history and metadata stay.
+    async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError>;
+
+    /// Removes dead letters for good; how many there were.
+    async fn purge_dead(&self, topic: &Topic, group: Option<&Group>) -> Result<u64, LogError>;
+
+    /// Removes what nobody needs and `retain` has let go; how many messages went. A log that is
+    /// open for long does this by itself.
+    async fn sweep(&self) -> Result<u64, LogError>;
+
+    /// Sets how long what is not needed is kept: so long, or so many a topic, what comes first.
+    async fn set_retain(&self, span: Duration, messages: u64) -> Result<(), LogError>;
+
+    /// Writes out what is on its way and closes. Later calls answer [`LogError::Closed`].
+    async fn close(&self);
+}

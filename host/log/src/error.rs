@@ -1,0 +1,71 @@
+//! What a log can answer instead of doing it.
+
+use std::sync::Arc;
+use windlass_core::{Group, MessageError, Topic};
+
+/// Why a log did not do what was asked. Except for [`LogError::Unavailable`], where a commit's fate
+/// may be unknown after a crash of the machine, nothing was stored or changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LogError {
+    /// A part of a message is over its limit.
+    #[error("message to `{topic}` is too large: {source}")]
+    TooLarge {
+        /// Where it would have gone.
+        topic: Topic,
+        /// Which part.
+        source: MessageError,
+    },
+    /// Only declared topics take messages, and this one is not.
+    #[error("topic `{0}` is not declared, and this log takes messages for declared topics only")]
+    UndeclaredTopic(Topic),
+    /// The disk, or the file's own limit, is full.
+    #[error("storage is full")]
+    StorageFull {
+        /// What SQLite said.
+        #[source]
+        source: Arc<sqlx::Error>,
+    },
+    /// The group was never declared.
+    #[error("NOGROUP: topic `{topic}` has no group `{group}`")]
+    NoGroup {
+        /// On this topic.
+        topic: Topic,
+        /// The unknown group.
+        group: Group,
+    },
+    /// The topic was never declared or published to.
+    #[error("there is no topic `{0}`")]
+    NoTopic(Topic),
+    /// Part of the contract that this version does not have.
+    #[error("{0} is not built yet")]
+    NotBuilt(&'static str),
+    /// Storage failed; what was asked is not done, and may be asked again.
+    #[error("the log is unavailable: {what}")]
+    Unavailable {
+        /// What was being done.
+        what: &'static str,
+        /// What SQLite said.
+        #[source]
+        source: Option<Arc<sqlx::Error>>,
+    },
+    /// The log was closed.
+    #[error("the log is closed")]
+    Closed,
+    /// There are as many topics or messages as the file can number.
+    #[error("the log has run out of numbers for its {0}")]
+    Exhausted(&'static str),
+}
+
+impl LogError {
+    /// Whether it is the storage that failed, and not the request.
+    #[must_use]
+    pub fn is_storage(&self) -> bool {
+        matches!(self, Self::StorageFull { .. } | Self::Unavailable { .. } | Self::Closed)
+    }
+
+    /// Whether room is what is missing.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::StorageFull { .. })
+    }
+}

@@ -1,0 +1,74 @@
+//! Waking those who wait for work.
+//!
+//! A wake-up is a permit that is kept until it is taken, so one that comes between an empty claim
+//! and the wait after it is not lost.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::Notify;
+use windlass_core::{Group, Topic};
+
+/// Tells one waiting claimer that there may be something to claim.
+#[derive(Debug)]
+pub struct Waiter {
+    notify: Arc<Notify>,
+}
+
+impl Waiter {
+    /// Returns when there may be something to claim since the last time it returned.
+    pub async fn woken(&self) {
+        self.notify.notified().await;
+    }
+}
+
+/// All waiters of one log.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    by_topic: Mutex<HashMap<Topic, Vec<(Group, Weak<Notify>)>>>,
+}
+
+impl Waiters {
+    /// A new waiter, woken once at the start: what came before it was made counts too.
+    pub(crate) fn add(&self, topic: &Topic, group: &Group) -> Waiter {
+        let notify = Arc::new(Notify::new());
+        notify.notify_one();
+        let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_topic = by_topic.entry(topic.clone()).or_default();
+        of_topic.retain(|(_, waiter)| waiter.strong_count() > 0);
+        of_topic.push((group.clone(), Arc::downgrade(&notify)));
+        Waiter { notify }
+    }
+
+    /// Wakes those of every group of `topic`.
+    pub(crate) fn wake_topic(&self, topic: &Topic) {
+        self.wake(topic, |_| true);
+    }
+
+    /// Wakes those of one group.
+    pub(crate) fn wake_group(&self, topic: &Topic, group: &Group) {
+        self.wake(topic, |waiting| waiting == group);
+    }
+
+    /// Topics somebody waits on.
+    pub(crate) fn topics(&self) -> Vec<Topic> {
+        let by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
+        by_topic.keys().cloned().collect()
+    }
+
+    fn wake(&self, topic: &Topic, meant: impl Fn(&Group) -> bool) {
+        let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(of_topic) = by_topic.get_mut(topic) else { return };
+        of_topic.retain(|(group, waiter)| match waiter.upgrade() {
+            None => false,
+            Some(waiter) => {
+                if meant(group) {
+                    waiter.notify_one();
+                }
+                true
+            }
+        });
+        if of_topic.is_empty() {
+            by_topic.remove(topic);
+        }
+    }
+}
