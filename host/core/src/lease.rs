@@ -88,6 +88,13 @@ impl LeaseBook {
         self.by_end.first().map(|(end, _)| *end)
     }
 
+    /// When the next lease ends that has not ended at `now`.
+    #[must_use]
+    pub fn next_end_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let later = (now.0.checked_add(1).map(Timestamp)?, Sequence(0));
+        self.by_end.range(later..).next().map(|(end, _)| *end)
+    }
+
     /// The lease of a message.
     #[must_use]
     pub fn get(&self, sequence: Sequence) -> Option<&Lease> {
@@ -207,5 +214,8 @@ mod tests {
         book.insert(lease(3, 9, 200));
         assert_eq!(ended(&book), [3], "a replaced lease with the same end is still known");
         assert_eq!(book.next_end(), Some(Timestamp(200)));
+        let after = |now| book.next_end_after(Timestamp(now)).map(|end| end.0);
+        assert_eq!((after(199), after(200), after(300)), (Some(200), Some(250), None));
+        assert_eq!(after(u64::MAX), None);
     }
 }
