@@ -1,1 +1,247 @@
-//! The memory log.
+//! The memory log: a real backend made of pure decisions, and the oracle for the SQLite log.
+//!
+//! Everything it knows is one value behind one lock ([`state`]); this file brings it the time,
+//! wakes whom it says, and runs the task that acts on lease ends and due times while nobody claims.
+//! Nothing survives the process.
+
+mod admin;
+mod claim;
+mod group;
+mod settle;
+mod state;
+mod sweep;
+
+use crate::admin::{
+    DeadLetter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven, TopicState, TopicsMode,
+};
+use crate::api::{
+    Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
+    Settlement,
+};
+use crate::clock::{Clock, LogTime, offset_after_boot};
+use crate::error::LogError;
+use crate::waiter::{Waiter, Waiters};
+use async_trait::async_trait;
+use state::{Moment, State, Wakes};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::Notify;
+use windlass_core::{Group, NewMessage, Timestamp, Topic};
+
+/// How long what is not needed is kept, unless set otherwise.
+const RETAIN: (Duration, u64) = (Duration::from_mins(5), 10_000);
+/// Longest the background task sleeps; it then looks, and sleeps again.
+const SLEEP_MAX: Duration = Duration::from_hours(1);
+
+/// What a [`MemoryLog`] does by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryOptions {
+    /// How often it sweeps; also each time as much was settled as `retain` keeps. Nothing: only
+    /// when asked.
+    pub sweep_every: Option<Duration>,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self { sweep_every: Some(Duration::from_mins(1)) }
+    }
+}
+
+/// A log that lives as long as its process.
+#[derive(Debug)]
+pub struct MemoryLog {
+    state: Mutex<State>,
+    waiters: Waiters,
+    time: LogTime,
+    alarm: Arc<Notify>,
+    options: MemoryOptions,
+}
+
+impl MemoryLog {
+    /// An empty log. Must be called within a tokio runtime, on which its background task runs.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Self::with_options(clock, MemoryOptions::default())
+    }
+
+    /// An empty log that does by itself what `options` say.
+    #[must_use]
+    pub fn with_options(clock: Arc<dyn Clock>, options: MemoryOptions) -> Arc<Self> {
+        // Without randomness tokens are still unique here: they do not outlive the process.
+        let nonce = getrandom::u64().unwrap_or(0);
+        let offset = offset_after_boot(clock.as_ref(), Timestamp(0));
+        let log = Arc::new(Self {
+            state: Mutex::new(State::new(nonce, RETAIN)),
+            waiters: Waiters::default(),
+            time: LogTime::new(clock, offset),
+            alarm: Arc::new(Notify::new()),
+            options,
+        });
+        tokio::spawn(look_after(Arc::downgrade(&log)));
+        log
+    }
+
+    /// Runs one operation on the state at one moment, then wakes whom it says.
+    fn act<T>(
+        &self,
+        operation: impl FnOnce(&mut State, Moment, &mut Wakes) -> T,
+    ) -> Result<T, LogError> {
+        let mut wakes = Wakes::default();
+        let answer = {
+            let mut state = self.lock();
+            if state.closed {
+                return Err(LogError::Closed);
+            }
+            operation(&mut state, self.moment(), &mut wakes)
+        };
+        self.wake(&wakes);
+        Ok(answer)
+    }
+
+    fn wake(&self, wakes: &Wakes) {
+        for topic in &wakes.topics {
+            self.waiters.wake_topic(topic);
+        }
+        for (topic, group) in &wakes.groups {
+            self.waiters.wake_group(topic, group);
+        }
+        if wakes.alarm {
+            self.alarm.notify_one();
+        }
+    }
+
+    /// The moment is taken under the lock, so that time rises in the order of operations.
+    fn moment(&self) -> Moment {
+        Moment { now: self.time.now(), wall_ms: self.time.clock().wall_ms() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for MemoryLog {
+    fn drop(&mut self) {
+        self.alarm.notify_one();
+    }
+}
+
+/// Acts on lease ends and due times, and sweeps, until the log is dropped or closed.
+async fn look_after(log: Weak<MemoryLog>) {
+    let mut swept_at = Timestamp(0);
+    loop {
+        let Some(held) = log.upgrade() else { return };
+        let Ok(sleep) = held.act(|state, at, wakes| {
+            let next = state.reap(at.now, wakes).since(at.now);
+            let Some(every) = held.options.sweep_every else { return next };
+            if at.now.since(swept_at) >= every || state.settled >= state.sweep_after() {
+                state.sweep(at.now);
+                swept_at = at.now;
+            }
+            next.min(every)
+        }) else {
+            return;
+        };
+        let (clock, alarm) = (Arc::clone(held.time.clock()), Arc::clone(&held.alarm));
+        drop(held);
+        // Nothing may wait between reading the time above and this.
+        tokio::select! {
+            () = clock.sleep(sleep.min(SLEEP_MAX)) => {}
+            () = alarm.notified() => {}
+        }
+    }
+}
+
+#[async_trait]
+impl MessageLog for MemoryLog {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            fence: Fence::Strict,
+            release_keeps_attempt: true,
+            sends_commit_with_ack: true,
+            durable: false,
+        }
+    }
+
+    async fn publish(&self, batch: Vec<NewMessage>) -> Result<Vec<Published>, LogError> {
+        self.act(|state, at, wakes| state.publish(batch, at, wakes))?
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<Vec<Claim>, LogError> {
+        self.act(|state, at, wakes| state.claim(&request, at.now, wakes))?
+    }
+
+    async fn extend(&self, extensions: Vec<Extension>) -> Result<Vec<Extended>, LogError> {
+        self.act(|state, at, wakes| {
+            extensions.iter().map(|extension| state.extend(extension, at.now, wakes)).collect()
+        })
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, LogError>> {
+        let asked = settlements.len();
+        let sweeps = self.options.sweep_every.is_some();
+        self.act(|state, at, wakes| {
+            let answers = settlements.into_iter().map(|one| state.settle(one, at, wakes)).collect();
+            wakes.alarm |= sweeps && state.settled >= state.sweep_after();
+            answers
+        })
+        .unwrap_or_else(|closed| vec![Err(closed); asked])
+    }
+
+    fn waiter(&self, topic: &Topic, group: &Group) -> Waiter {
+        self.waiters.add(topic, group)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.time.now()
+    }
+}
+
+#[async_trait]
+impl LogAdmin for MemoryLog {
+    async fn declare_topics(&self, mode: TopicsMode, topics: Vec<Topic>) -> Result<(), LogError> {
+        self.act(|state, _, _| state.declare_topics(mode, &topics))
+    }
+
+    async fn declare_groups(&self, groups: Vec<GroupSpec>) -> Result<Vec<Declared>, LogError> {
+        self.act(|state, _, wakes| {
+            groups.into_iter().map(|spec| state.declare(spec, wakes)).collect()
+        })
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
+        self.act(|state, at, _| state.topics(at.now))
+    }
+
+    async fn topic(&self, topic: &Topic) -> Result<Option<TopicState>, LogError> {
+        self.act(|state, at, _| state.topic(topic, at.now))
+    }
+
+    async fn dead_letters(&self, query: DeadLetterQuery) -> Result<Vec<DeadLetter>, LogError> {
+        self.act(|state, _, _| state.dead_letters(&query))?
+    }
+
+    async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError> {
+        self.act(|state, at, wakes| state.redrive(topic, group, at.now, wakes))?
+    }
+
+    async fn purge_dead(&self, topic: &Topic, group: Option<&Group>) -> Result<u64, LogError> {
+        self.act(|state, _, _| state.purge_dead(topic, group))?
+    }
+
+    async fn sweep(&self) -> Result<u64, LogError> {
+        self.act(|state, at, _| state.sweep(at.now))
+    }
+
+    async fn set_retain(&self, span: Duration, messages: u64) -> Result<(), LogError> {
+        self.act(|state, _, _| state.retain = (span, messages))
+    }
+
+    async fn close(&self) {
+        self.lock().closed = true;
+        for topic in self.waiters.topics() {
+            self.waiters.wake_topic(&topic);
+        }
+        self.alarm.notify_one();
+    }
+}

@@ -1,0 +1,157 @@
+//! What operators ask of the memory log: counts, and what is done with dead letters.
+
+use super::group::GroupLog;
+use super::state::{State, TopicLog, Wakes};
+use crate::admin::{Counts, DeadLetter, DeadLetterQuery, GroupState, Redriven, TopicState};
+use crate::error::LogError;
+use std::ops::Bound;
+use windlass_core::{Group, Sequence, Timestamp, Topic};
+
+impl State {
+    /// All topics, by name.
+    pub(super) fn topics(&self, now: Timestamp) -> Vec<TopicState> {
+        self.by_name.values().map(|place| self.topic_state(*place, now)).collect()
+    }
+
+    /// One topic.
+    pub(super) fn topic(&self, topic: &Topic, now: Timestamp) -> Option<TopicState> {
+        self.by_name.get(topic).map(|place| self.topic_state(*place, now))
+    }
+
+    /// A page of dead letters, by group and sequence.
+    pub(super) fn dead_letters(
+        &self,
+        query: &DeadLetterQuery,
+    ) -> Result<Vec<DeadLetter>, LogError> {
+        let meant = self.meant(&query.topic, query.group.as_ref())?;
+        let is_later = |group: &Group, sequence: Sequence| {
+            query.after.as_ref().is_none_or(|(g, id)| (group, sequence) > (g, id.sequence))
+        };
+        let all = meant.into_iter().flat_map(|place| {
+            let group = &self.groups[place];
+            group.dead.keys().map(move |sequence| (group, *sequence))
+        });
+        Ok(all
+            .filter(|(group, sequence)| is_later(&group.name, *sequence))
+            .filter_map(|(group, sequence)| self.dead_letter_at(group, sequence))
+            .filter(|dead| query.id.is_none_or(|id| id == dead.id))
+            .take(query.limit.get())
+            .collect())
+    }
+
+    /// Dead letters are claimable again.
+    pub(super) fn redrive(
+        &mut self,
+        topic: &Topic,
+        group: Option<&Group>,
+        now: Timestamp,
+        wakes: &mut Wakes,
+    ) -> Result<Redriven, LogError> {
+        let mut moved = 0;
+        for place in self.meant(topic, group)? {
+            let group = &mut self.groups[place];
+            moved += group.redrive(now);
+            wakes.group(topic, &group.name);
+        }
+        Ok(Redriven { moved, of: moved })
+    }
+
+    /// Dead letters go for good.
+    pub(super) fn purge_dead(
+        &mut self,
+        topic: &Topic,
+        group: Option<&Group>,
+    ) -> Result<u64, LogError> {
+        let mut purged = 0;
+        for place in self.meant(topic, group)? {
+            let on = self.groups[place].topic;
+            for sequence in self.groups[place].purge() {
+                self.let_go(on, sequence);
+                purged += 1;
+            }
+        }
+        Ok(purged)
+    }
+
+    /// The groups a request names, by name.
+    fn meant(&self, topic: &Topic, group: Option<&Group>) -> Result<Vec<usize>, LogError> {
+        let place = self.by_name.get(topic).ok_or_else(|| LogError::NoTopic(topic.clone()))?;
+        let groups = &self.topics[*place].groups;
+        let Some(group) = group else { return Ok(groups.values().copied().collect()) };
+        let place = groups
+            .get(group)
+            .ok_or_else(|| LogError::NoGroup { topic: topic.clone(), group: group.clone() })?;
+        Ok(vec![*place])
+    }
+
+    fn dead_letter_at(&self, group: &GroupLog, sequence: Sequence) -> Option<DeadLetter> {
+        let message = self.topics[group.topic].messages.get(&sequence)?;
+        let dead = group.dead.get(&sequence)?;
+        Some(DeadLetter {
+            group: group.name.clone(),
+            id: message.id,
+            reason: dead.reason.clone(),
+            attempts: dead.attempts,
+            at: dead.at,
+            history: group.history(sequence),
+            message: Some(message.as_ref().clone()),
+        })
+    }
+
+    fn topic_state(&self, place: usize, now: Timestamp) -> TopicState {
+        let topic = &self.topics[place];
+        let mut state = TopicState {
+            topic: topic.name.clone(),
+            counts: Counts::default(),
+            bytes: 0,
+            retained: 0,
+            oldest: None,
+            groups: Vec::with_capacity(topic.groups.len()),
+        };
+        let groups: Vec<_> = topic.groups.values().map(|place| &self.groups[*place]).collect();
+        for group in &groups {
+            let counts = group_counts(topic, group, now);
+            state.counts.add(&counts);
+            let (group, policy) = (group.name.clone(), group.policy.clone());
+            state.groups.push(GroupState { group, counts, policy });
+        }
+        for (sequence, message) in &topic.messages {
+            if topic.is_needed(&groups, *sequence) {
+                state.bytes += message.size();
+                state.oldest = state.oldest.or(Some(message.id.millis));
+                state.counts.ready += u64::from(groups.is_empty());
+            } else if !groups.iter().any(|group| group.holds(*sequence)) {
+                state.retained += 1;
+            }
+        }
+        state
+    }
+}
+
+fn group_counts(topic: &TopicLog, group: &GroupLog, now: Timestamp) -> Counts {
+    let new = topic.messages.range((Bound::Excluded(group.cursor), Bound::Unbounded)).count();
+    let (due, retrying) = group.waiting(now);
+    Counts {
+        ready: new as u64 + due,
+        retrying,
+        leased: group.leases.len() as u64,
+        dead: group.dead.len() as u64,
+        ..Counts::default()
+    }
+}
+
+impl TopicLog {
+    /// Whether some group must still settle the message, or it waits for a first group.
+    fn is_needed(&self, groups: &[&GroupLog], sequence: Sequence) -> bool {
+        sequence <= self.unread_to || groups.iter().any(|group| group.needs(sequence))
+    }
+}
+
+impl State {
+    /// Whether the message must stay: needed, or dead in some group.
+    pub(super) fn is_held(&self, topic: usize, sequence: Sequence) -> bool {
+        let topic = &self.topics[topic];
+        sequence <= topic.unread_to
+            || topic.groups.values().any(|place| self.groups[*place].holds(sequence))
+    }
+}

@@ -1,0 +1,180 @@
+//! Giving out messages, moving the ends of leases, and acting on those ends.
+//!
+//! Owns the order of a claim (ended leases, what is due, new ones) and the in-flight limit.
+
+use super::group::Earlier;
+use super::state::{State, Wakes};
+use crate::api::{Claim, ClaimRequest, Extended, Extension};
+use crate::error::LogError;
+use std::ops::Bound;
+use std::sync::Arc;
+use windlass_core::lease::{Lease, Standing};
+use windlass_core::{Timestamp, Token};
+
+impl State {
+    /// Up to `max` messages under a lease.
+    pub(super) fn claim(
+        &mut self,
+        request: &ClaimRequest,
+        now: Timestamp,
+        wakes: &mut Wakes,
+    ) -> Result<Vec<Claim>, LogError> {
+        let place = self.find_or_declare(&request.topic, &request.group, request.start)?;
+        let max = request.max.get();
+        let mut given = self.claim_ended(place, max, now);
+        self.claim_due(place, max, now, &mut given);
+        self.claim_new(place, max, &mut given);
+        let claims: Vec<_> =
+            given.into_iter().filter_map(|one| self.lease(place, one, request, now)).collect();
+        if let Some(claim) = claims.first() {
+            self.look_by(claim.lease_until, wakes);
+        }
+        Ok(claims)
+    }
+
+    /// Acts on ended leases, by end and sequence; those without an attempt left are dead and not
+    /// charged to the batch.
+    fn claim_ended(&mut self, place: usize, max: usize, now: Timestamp) -> Vec<Earlier> {
+        let group = &mut self.groups[place];
+        let room = max.min(group.room_for_ended(now));
+        let mut again = 0;
+        let acted_on: Vec<Lease> = group
+            .leases
+            .ended(now)
+            .take_while(|lease| {
+                let last = group.is_last(lease.attempt);
+                again += usize::from(!last);
+                last || again <= room
+            })
+            .cloned()
+            .collect();
+        let mut given = Vec::new();
+        for lease in acted_on {
+            if group.is_last(lease.attempt) {
+                group.give_up_ended(&lease, now);
+            } else {
+                group.remember_silence(&lease, now);
+                let Lease { sequence, attempt: attempts, first_at, .. } = lease;
+                given.push(Earlier { sequence, attempts, first_at: Some(first_at) });
+            }
+        }
+        given
+    }
+
+    /// What waited and is due. Ended leases given again keep their place in the limit.
+    fn claim_due(&mut self, place: usize, max: usize, now: Timestamp, given: &mut Vec<Earlier>) {
+        let group = &mut self.groups[place];
+        let most = (max - given.len()).min(group.room());
+        given.extend(std::iter::from_fn(|| group.take_due(now)).take(most));
+    }
+
+    /// New ones, by sequence.
+    fn claim_new(&mut self, place: usize, max: usize, given: &mut Vec<Earlier>) {
+        let group = &mut self.groups[place];
+        let not_leased = given.iter().filter(|one| group.leases.get(one.sequence).is_none());
+        let room = group.room().saturating_sub(not_leased.count());
+        let after = (Bound::Excluded(group.cursor), Bound::Unbounded);
+        let new = self.topics[group.topic].messages.range(after);
+        for (sequence, _) in new.take(room.min(max - given.len())) {
+            group.cursor = *sequence;
+            given.push(Earlier { sequence: *sequence, attempts: 0, first_at: None });
+        }
+    }
+
+    /// Makes one lease, in place of an earlier one if there is.
+    fn lease(
+        &mut self,
+        place: usize,
+        earlier: Earlier,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Option<Claim> {
+        let group = &mut self.groups[place];
+        let sequence = earlier.sequence;
+        let message = Arc::clone(self.topics[group.topic].messages.get(&sequence)?);
+        self.serial += 1;
+        let lease = Lease {
+            sequence,
+            nonce: self.nonce,
+            serial: self.serial,
+            attempt: earlier.attempts.saturating_add(1),
+            failures: group.failures(sequence),
+            until: now.after(group.policy.lease),
+            claimed_at: now,
+            first_at: earlier.first_at.unwrap_or(now),
+            size: message.size(),
+            key_hash: None,
+            worker: Arc::clone(&request.worker),
+            slot: 0,
+        };
+        let claim = Claim {
+            token: Token {
+                group: place as u64 + 1,
+                sequence,
+                nonce: self.nonce,
+                serial: self.serial,
+            },
+            message,
+            attempt: lease.attempt,
+            max_attempts: group.policy.max_attempts,
+            lease_until: lease.until,
+        };
+        group.leases.insert(lease);
+        Some(claim)
+    }
+
+    /// Moves the end of a lease.
+    pub(super) fn extend(
+        &mut self,
+        extension: &Extension,
+        now: Timestamp,
+        wakes: &mut Wakes,
+    ) -> Extended {
+        let Some(place) = self.place_of(&extension.token) else { return Extended::Lost };
+        let group = &mut self.groups[place];
+        match group.leases.standing(&extension.token) {
+            Standing::Lost | Standing::NotLeased => Extended::Lost,
+            Standing::Current => {
+                let until = now.after(extension.lease);
+                group.leases.extend(extension.token.sequence, until);
+                self.look_by(until, wakes);
+                Extended::Held(until)
+            }
+        }
+    }
+
+    /// Gives up what has no attempt left, tells who has something to claim by now, and says when to
+    /// look again.
+    pub(super) fn reap(&mut self, now: Timestamp, wakes: &mut Wakes) -> Timestamp {
+        let mut next = Timestamp(u64::MAX);
+        for place in 0..self.groups.len() {
+            let since = self.reaped_at;
+            let (topic, name) = self.names(place);
+            let group = &mut self.groups[place];
+            if group.stirred(since, now) {
+                wakes.group(&topic, &name);
+            }
+            let ended = group.leases.ended(now);
+            let last: Vec<_> =
+                ended.filter(|lease| group.is_last(lease.attempt)).cloned().collect();
+            if !last.is_empty() {
+                wakes.group(&topic, &name);
+            }
+            for lease in last {
+                group.give_up_ended(&lease, now);
+            }
+            for later in [group.leases.next_end_after(now), group.next_due_after(now)] {
+                next = later.map_or(next, |later| next.min(later));
+            }
+        }
+        self.reaped_at = now;
+        self.alarm_at = next;
+        next
+    }
+
+    /// The group a token speaks of.
+    pub(super) fn place_of(&self, token: &Token) -> Option<usize> {
+        let place = usize::try_from(token.group.checked_sub(1)?).ok()?;
+        (place < self.groups.len()).then_some(place)
+    }
+}

@@ -1,0 +1,249 @@
+//! One group of the memory log: what is leased, what waits, what is dead, and what became of the
+//! attempts so far.
+//!
+//! Owns the moves between these places, so that a message is never in two of them or in none.
+//! Knows nothing of messages, topics or clocks.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use windlass_core::history::{TEXT_BYTES_MAX, cut, gives_way};
+use windlass_core::lease::{Lease, LeaseBook};
+use windlass_core::{AttemptRecord, Group, GroupPolicy, History, Sequence, Timestamp};
+
+/// The outcome of an attempt whose worker never answered.
+pub(super) const LEASE_ENDED: &str = "lease-ended";
+const LEASE_ENDED_TEXT: &str = "the lease ended without an answer";
+/// Why a message is dead when its worker gave no record.
+const DEAD_LETTERED: &str = "dead-letter";
+
+/// A delivery that waits for its time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    due: Timestamp,
+    attempts: u32,
+    first_at: Option<Timestamp>,
+}
+
+/// A delivery given up.
+#[derive(Debug, Clone)]
+pub(super) struct Dead {
+    pub(super) reason: String,
+    pub(super) attempts: u32,
+    pub(super) at: Timestamp,
+}
+
+/// The attempts kept of one message, each with its number from 1, over redrives too.
+#[derive(Debug, Default)]
+struct Past {
+    written: u32,
+    kept: Vec<(u32, AttemptRecord)>,
+    omitted: u32,
+}
+
+/// A group's durable reading position and everything on its way.
+#[derive(Debug)]
+pub(super) struct GroupLog {
+    /// Where its topic stands in the state.
+    pub(super) topic: usize,
+    pub(super) name: Group,
+    pub(super) policy: GroupPolicy,
+    /// Everything after it is new to this group.
+    pub(super) cursor: Sequence,
+    pub(super) leases: LeaseBook,
+    pub(super) dead: BTreeMap<Sequence, Dead>,
+    waiting: BTreeMap<Sequence, Waiting>,
+    by_due: BTreeSet<(Timestamp, Sequence)>,
+    past: HashMap<Sequence, Past>,
+}
+
+/// What the next lease of a message takes over from its last delivery.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Earlier {
+    pub(super) sequence: Sequence,
+    pub(super) attempts: u32,
+    pub(super) first_at: Option<Timestamp>,
+}
+
+impl GroupLog {
+    pub(super) fn new(topic: usize, name: Group, policy: GroupPolicy, cursor: Sequence) -> Self {
+        Self {
+            topic,
+            name,
+            policy,
+            cursor,
+            leases: LeaseBook::default(),
+            dead: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            by_due: BTreeSet::new(),
+            past: HashMap::new(),
+        }
+    }
+
+    /// Whether this group must still settle the message.
+    pub(super) fn needs(&self, sequence: Sequence) -> bool {
+        sequence > self.cursor
+            || self.leases.get(sequence).is_some()
+            || self.waiting.contains_key(&sequence)
+    }
+
+    /// Whether the message must stay for this group.
+    pub(super) fn holds(&self, sequence: Sequence) -> bool {
+        self.needs(sequence) || self.dead.contains_key(&sequence)
+    }
+
+    /// By the group's position alone: settled, acked or dead.
+    pub(super) fn is_settled(&self, sequence: Sequence) -> bool {
+        !self.needs(sequence)
+    }
+
+    /// Everything at or before it is settled, or waits.
+    pub(super) fn floor(&self) -> Sequence {
+        let lowest = self.leases.lowest().map(|lowest| Sequence(lowest.0.saturating_sub(1)));
+        lowest.map_or(self.cursor, |lowest| lowest.min(self.cursor))
+    }
+
+    /// Whether a lease at its end has no attempt left.
+    pub(super) fn is_last(&self, attempt: u32) -> bool {
+        attempt >= self.policy.max_attempts.get()
+    }
+
+    /// How many of the ended leases a claim may give out again. Each takes its own place, unless
+    /// the limit was lowered below what is leased: then the live ones come first.
+    pub(super) fn room_for_ended(&self, now: Timestamp) -> usize {
+        let limit = self.limit();
+        if self.leases.len() <= limit {
+            return limit;
+        }
+        limit.saturating_sub(self.leases.len() - self.leases.ended(now).count())
+    }
+
+    /// How many more may be leased.
+    pub(super) fn room(&self) -> usize {
+        self.limit().saturating_sub(self.leases.len())
+    }
+
+    fn limit(&self) -> usize {
+        usize::try_from(self.policy.in_flight_max.get()).unwrap_or(usize::MAX)
+    }
+
+    /// How many attempts have an entry in the history.
+    pub(super) fn failures(&self, sequence: Sequence) -> u32 {
+        self.past.get(&sequence).map_or(0, |past| past.written)
+    }
+
+    /// Writes down an attempt of a message that stays.
+    pub(super) fn remember(&mut self, lease: &Lease, mut record: AttemptRecord, now: Timestamp) {
+        record.attempt = lease.attempt;
+        record.at = now;
+        lease.worker.as_ref().clone_into(&mut record.worker);
+        let kept = cut(&record.text, TEXT_BYTES_MAX).len();
+        record.text.truncate(kept);
+        let past = self.past.entry(lease.sequence).or_default();
+        past.written += 1;
+        if let Some(old) = gives_way(past.written) {
+            past.kept.retain(|(n, _)| *n != old);
+            past.omitted += 1;
+        }
+        past.kept.push((past.written, record));
+    }
+
+    /// Writes down that nobody answered.
+    pub(super) fn remember_silence(&mut self, lease: &Lease, now: Timestamp) {
+        let record = AttemptRecord {
+            attempt: 0,
+            at: now,
+            worker: String::new(),
+            revision: String::new(),
+            outcome: LEASE_ENDED.into(),
+            text: LEASE_ENDED_TEXT.into(),
+        };
+        self.remember(lease, record, now);
+    }
+
+    /// The attempts kept of a message.
+    pub(super) fn history(&self, sequence: Sequence) -> History {
+        self.past.get(&sequence).map_or_else(History::default, |past| History {
+            attempts: past.kept.iter().map(|(_, record)| record.clone()).collect(),
+            omitted: past.omitted,
+        })
+    }
+
+    /// Done with it: the lease is out and nothing is kept.
+    pub(super) fn finish(&mut self, sequence: Sequence) {
+        self.leases.remove(sequence);
+        self.past.remove(&sequence);
+    }
+
+    /// From leased to waiting, with so many attempts behind it.
+    pub(super) fn put_back(&mut self, lease: &Lease, attempts: u32, due: Timestamp) {
+        self.leases.remove(lease.sequence);
+        self.wait(lease.sequence, Waiting { due, attempts, first_at: Some(lease.first_at) });
+    }
+
+    /// From leased to dead.
+    pub(super) fn give_up(&mut self, lease: &Lease, reason: Option<String>, now: Timestamp) {
+        self.leases.remove(lease.sequence);
+        let reason = reason.unwrap_or_else(|| DEAD_LETTERED.into());
+        self.dead.insert(lease.sequence, Dead { reason, attempts: lease.attempt, at: now });
+    }
+
+    /// The last attempt's lease ended: dead, with a word about it.
+    pub(super) fn give_up_ended(&mut self, lease: &Lease, now: Timestamp) {
+        self.remember_silence(lease, now);
+        self.give_up(lease, Some(LEASE_ENDED.into()), now);
+    }
+
+    /// From dead to waiting, with fresh attempts and due at once; how many.
+    pub(super) fn redrive(&mut self, now: Timestamp) -> u64 {
+        let dead = std::mem::take(&mut self.dead);
+        let moved = dead.len() as u64;
+        for sequence in dead.into_keys() {
+            self.wait(sequence, Waiting { due: now, attempts: 0, first_at: None });
+        }
+        moved
+    }
+
+    /// Forgets the dead; which they were.
+    pub(super) fn purge(&mut self) -> Vec<Sequence> {
+        let dead: Vec<_> = std::mem::take(&mut self.dead).into_keys().collect();
+        for sequence in &dead {
+            self.past.remove(sequence);
+        }
+        dead
+    }
+
+    /// Takes out the first one that is due, by due time and sequence.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<Earlier> {
+        let (due, sequence) = *self.by_due.first()?;
+        if due > now {
+            return None;
+        }
+        self.by_due.pop_first();
+        let waiting = self.waiting.remove(&sequence)?;
+        let Waiting { attempts, first_at, .. } = waiting;
+        Some(Earlier { sequence, attempts, first_at })
+    }
+
+    /// How many wait and are due, and how many wait for their time.
+    pub(super) fn waiting(&self, now: Timestamp) -> (u64, u64) {
+        let due = self.by_due.iter().take_while(|(due, _)| *due <= now).count() as u64;
+        (due, self.waiting.len() as u64 - due)
+    }
+
+    /// When the next one becomes due that is not due at `now`.
+    pub(super) fn next_due_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let later = (now.0.checked_add(1).map(Timestamp)?, Sequence(0));
+        self.by_due.range(later..).next().map(|(due, _)| *due)
+    }
+
+    /// Whether a lease ended or a waiting one became due, from `since` until `now`.
+    pub(super) fn stirred(&self, since: Timestamp, now: Timestamp) -> bool {
+        let due = self.by_due.range((since, Sequence(0))..).next();
+        due.is_some_and(|(due, _)| *due <= now)
+            || self.leases.ended(now).any(|lease| lease.until >= since)
+    }
+
+    fn wait(&mut self, sequence: Sequence, waiting: Waiting) {
+        self.by_due.insert((waiting.due, sequence));
+        self.waiting.insert(sequence, waiting);
+    }
+}

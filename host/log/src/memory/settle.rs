@@ -1,0 +1,101 @@
+//! Settling claims: the fence, and each disposition.
+
+use super::group::GroupLog;
+use super::state::{Moment, State, Wakes};
+use crate::api::{Settled, Settlement};
+use crate::error::LogError;
+use windlass_core::lease::{Lease, Standing};
+use windlass_core::policy::DELAY_MAX;
+use windlass_core::{AttemptRecord, Disposition, NewMessage};
+
+impl State {
+    /// One settlement. An error, like a token that is not current, has changed nothing.
+    pub(super) fn settle(
+        &mut self,
+        settlement: Settlement,
+        at: Moment,
+        wakes: &mut Wakes,
+    ) -> Result<Settled, LogError> {
+        let Settlement { token, disposition, record } = settlement;
+        let Some(place) = self.place_of(&token) else { return Ok(Settled::LeaseLost) };
+        let group = &self.groups[place];
+        match group.leases.standing(&token) {
+            Standing::Current => {}
+            Standing::NotLeased if group.is_settled(token.sequence) => {
+                return Ok(Settled::AlreadySettled);
+            }
+            Standing::Lost | Standing::NotLeased => return Ok(Settled::LeaseLost),
+        }
+        let Some(lease) = group.leases.get(token.sequence).cloned() else {
+            return Ok(Settled::LeaseLost);
+        };
+        // A freed place and a released message are there at once; a retry when the alarm says so.
+        let tell = group.room() == 0 || disposition == Disposition::Release;
+        let settled = match disposition {
+            Disposition::Ack { sends } => self.ack(place, &lease, sends, at, wakes)?,
+            Disposition::Retry { delay, counted } => {
+                let group = &mut self.groups[place];
+                if counted && group.is_last(lease.attempt) {
+                    self.dead_letter(place, &lease, record, at);
+                    Settled::DeadLettered
+                } else {
+                    remember(group, &lease, record, at);
+                    let due = at.now.after(delay.min(DELAY_MAX));
+                    group.put_back(&lease, lease.attempt - u32::from(!counted), due);
+                    self.look_by(due, wakes);
+                    Settled::Applied
+                }
+            }
+            Disposition::DeadLetter => {
+                self.dead_letter(place, &lease, record, at);
+                Settled::Applied
+            }
+            Disposition::Release => {
+                self.groups[place].put_back(&lease, lease.attempt - 1, at.now);
+                Settled::Applied
+            }
+        };
+        if tell {
+            let (topic, group) = self.names(place);
+            wakes.group(&topic, &group);
+        }
+        Ok(settled)
+    }
+
+    fn ack(
+        &mut self,
+        place: usize,
+        lease: &Lease,
+        sends: Vec<NewMessage>,
+        at: Moment,
+        wakes: &mut Wakes,
+    ) -> Result<Settled, LogError> {
+        self.check(&sends)?;
+        self.groups[place].finish(lease.sequence);
+        for send in sends {
+            self.store(send, at, wakes);
+        }
+        self.settled += 1;
+        self.let_go(self.groups[place].topic, lease.sequence);
+        Ok(Settled::Applied)
+    }
+
+    fn dead_letter(
+        &mut self,
+        place: usize,
+        lease: &Lease,
+        record: Option<AttemptRecord>,
+        at: Moment,
+    ) {
+        let group = &mut self.groups[place];
+        let reason = record.as_ref().map(|record| record.outcome.clone());
+        remember(group, lease, record, at);
+        group.give_up(lease, reason, at.now);
+    }
+}
+
+fn remember(group: &mut GroupLog, lease: &Lease, record: Option<AttemptRecord>, at: Moment) {
+    if let Some(record) = record {
+        group.remember(lease, record, at.now);
+    }
+}

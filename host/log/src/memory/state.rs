@@ -1,0 +1,275 @@
+//! Everything the memory log knows, as one value.
+//!
+//! Functions of the state and their arguments: time comes in as an argument, nothing waits, nobody
+//! is woken; what would have to be is written into [`Wakes`]. Owns topics, groups and the storing
+//! of messages. Claiming, settling, the operator's questions and the sweep are beside.
+
+use super::group::GroupLog;
+use crate::admin::{Declared, GroupSpec, TopicsMode};
+use crate::api::{Published, Start};
+use crate::error::LogError;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::{
+    Group, GroupPolicy, Message, MessageId, NewMessage, Sequence, Timestamp, Topic,
+};
+
+/// Log time and wall time of one operation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    pub(super) wall_ms: u64,
+}
+
+/// Who is to be told about a change.
+#[derive(Debug, Default)]
+pub(super) struct Wakes {
+    /// Topics with new messages.
+    pub(super) topics: Vec<Topic>,
+    /// Groups with something to claim.
+    pub(super) groups: Vec<(Topic, Group)>,
+    /// Whether the background task must look sooner than it meant to.
+    pub(super) alarm: bool,
+}
+
+/// One topic.
+#[derive(Debug)]
+pub(super) struct TopicLog {
+    pub(super) name: Topic,
+    /// The one stored copy of each message.
+    pub(super) messages: BTreeMap<Sequence, Arc<Message>>,
+    /// Its groups, by name: places in [`State::groups`].
+    pub(super) groups: BTreeMap<Group, usize>,
+    /// Up to here messages wait for a first group that starts at or before them.
+    pub(super) unread_to: Sequence,
+    /// At each sweep: when, and up to where nothing was needed.
+    pub(super) samples: VecDeque<(Timestamp, Sequence)>,
+    /// Up to here only what somebody holds is stored.
+    pub(super) swept_to: Sequence,
+}
+
+/// The memory log as a value.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) topics: Vec<TopicLog>,
+    pub(super) by_name: BTreeMap<Topic, usize>,
+    /// A token's group number is the place here, plus one.
+    pub(super) groups: Vec<GroupLog>,
+    pub(super) nonce: u64,
+    pub(super) serial: u64,
+    pub(super) retain: (Duration, u64),
+    /// Settled since the last sweep.
+    pub(super) settled: u64,
+    pub(super) closed: bool,
+    /// When the background task means to look again.
+    pub(super) alarm_at: Timestamp,
+    /// When it last looked.
+    pub(super) reaped_at: Timestamp,
+    mode: TopicsMode,
+    last: MessageId,
+}
+
+impl State {
+    pub(super) fn new(nonce: u64, retain: (Duration, u64)) -> Self {
+        Self {
+            topics: Vec::new(),
+            by_name: BTreeMap::new(),
+            groups: Vec::new(),
+            nonce,
+            serial: 0,
+            retain,
+            settled: 0,
+            closed: false,
+            alarm_at: Timestamp(u64::MAX),
+            reaped_at: Timestamp(0),
+            mode: TopicsMode::Open,
+            last: MessageId { millis: Timestamp(0), sequence: Sequence(0) },
+        }
+    }
+
+    /// Stores a batch, or nothing of it.
+    pub(super) fn publish(
+        &mut self,
+        batch: Vec<NewMessage>,
+        at: Moment,
+        wakes: &mut Wakes,
+    ) -> Result<Vec<Published>, LogError> {
+        self.check(&batch)?;
+        Ok(batch.into_iter().map(|message| self.store(message, at, wakes)).collect())
+    }
+
+    /// Whether a batch may be stored: first each message by itself, then against the log.
+    pub(super) fn check(&self, batch: &[NewMessage]) -> Result<(), LogError> {
+        for message in batch {
+            check_parts(message)?;
+        }
+        let undeclared = |message: &&NewMessage| !self.by_name.contains_key(&message.topic);
+        if self.mode == TopicsMode::Declared
+            && let Some(message) = batch.iter().find(undeclared)
+        {
+            return Err(LogError::UndeclaredTopic(message.topic.clone()));
+        }
+        if batch.len() as u64 > Sequence::MAX.0 - self.last.sequence.0 {
+            return Err(LogError::Exhausted("messages"));
+        }
+        Ok(())
+    }
+
+    /// Stores a checked message.
+    pub(super) fn store(&mut self, new: NewMessage, at: Moment, wakes: &mut Wakes) -> Published {
+        let topic = self.topic_or_new(&new.topic);
+        let id = MessageId {
+            millis: at.now.max(self.last.millis),
+            sequence: Sequence(self.last.sequence.0 + 1),
+        };
+        self.last = id;
+        wakes.topic(&new.topic);
+        let message = Message {
+            id,
+            topic: new.topic,
+            data: new.data,
+            content_type: new.content_type,
+            metadata: new.metadata,
+            key: new.key,
+            published_at: at.wall_ms,
+            hops: new.hops,
+        };
+        self.topics[topic].messages.insert(id.sequence, Arc::new(message));
+        Published { id, duplicate: false }
+    }
+
+    pub(super) fn declare_topics(&mut self, mode: TopicsMode, topics: &[Topic]) {
+        self.mode = mode;
+        for topic in topics {
+            self.topic_or_new(topic);
+        }
+    }
+
+    /// Declares one group; a known one takes the policy and keeps its position.
+    pub(super) fn declare(&mut self, spec: GroupSpec, wakes: &mut Wakes) -> Declared {
+        wakes.group(&spec.topic, &spec.group);
+        if let Some(known) = self.find(&spec.topic, &spec.group) {
+            self.groups[known].policy = spec.policy;
+            // Ended leases may be the last ones under the new policy.
+            self.look_by(Timestamp(0), wakes);
+            return Declared::Known;
+        }
+        self.add_group(&spec.topic, spec.group, spec.policy, spec.start);
+        Declared::Created
+    }
+
+    /// The place of a group, declared now where a start is given.
+    pub(super) fn find_or_declare(
+        &mut self,
+        topic: &Topic,
+        group: &Group,
+        start: Option<Start>,
+    ) -> Result<usize, LogError> {
+        match (self.find(topic, group), start) {
+            (Some(known), _) => Ok(known),
+            (None, Some(start)) => {
+                Ok(self.add_group(topic, group.clone(), GroupPolicy::default(), start))
+            }
+            (None, None) => Err(LogError::NoGroup { topic: topic.clone(), group: group.clone() }),
+        }
+    }
+
+    /// The background task must look at `at` or sooner.
+    pub(super) fn look_by(&mut self, at: Timestamp, wakes: &mut Wakes) {
+        if at < self.alarm_at {
+            self.alarm_at = at;
+            wakes.alarm = true;
+        }
+    }
+
+    /// The name of a group's topic and its own.
+    pub(super) fn names(&self, group: usize) -> (Topic, Group) {
+        let group = &self.groups[group];
+        (self.topics[group.topic].name.clone(), group.name.clone())
+    }
+
+    fn find(&self, topic: &Topic, group: &Group) -> Option<usize> {
+        let topic = self.by_name.get(topic)?;
+        self.topics[*topic].groups.get(group).copied()
+    }
+
+    fn topic_or_new(&mut self, name: &Topic) -> usize {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        let place = self.topics.len();
+        self.topics.push(TopicLog {
+            name: name.clone(),
+            messages: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            unread_to: Sequence::MAX,
+            samples: VecDeque::new(),
+            swept_to: Sequence(0),
+        });
+        self.by_name.insert(name.clone(), place);
+        place
+    }
+
+    fn add_group(
+        &mut self,
+        topic: &Topic,
+        group: Group,
+        policy: GroupPolicy,
+        start: Start,
+    ) -> usize {
+        let cursor = match start {
+            Start::Earliest => Sequence(0),
+            Start::Latest => self.last.sequence,
+        };
+        let topic = self.topic_or_new(topic);
+        let place = self.groups.len();
+        self.groups.push(GroupLog::new(topic, group.clone(), policy, cursor));
+        let topic = &mut self.topics[topic];
+        topic.groups.insert(group, place);
+        topic.needed_after(cursor);
+        place
+    }
+}
+
+impl TopicLog {
+    /// A group starts after `cursor`: it takes over what waited for one, and what it reads again
+    /// is not unneeded any more.
+    fn needed_after(&mut self, cursor: Sequence) {
+        self.unread_to = self.unread_to.min(cursor);
+        self.swept_to = self.swept_to.min(cursor);
+        for (_, floor) in &mut self.samples {
+            *floor = (*floor).min(cursor);
+        }
+    }
+}
+
+impl Wakes {
+    pub(super) fn topic(&mut self, topic: &Topic) {
+        if !self.topics.contains(topic) {
+            self.topics.push(topic.clone());
+        }
+    }
+
+    pub(super) fn group(&mut self, topic: &Topic, group: &Group) {
+        if !self.groups.iter().any(|(t, g)| t == topic && g == group) {
+            self.groups.push((topic.clone(), group.clone()));
+        }
+    }
+}
+
+fn check_parts(message: &NewMessage) -> Result<(), LogError> {
+    message
+        .check_sizes()
+        .map_err(|source| LogError::TooLarge { topic: message.topic.clone(), source })?;
+    for (is_set, part) in [
+        (message.key.is_some(), "key"),
+        (message.dedup_id.is_some(), "dedup id"),
+        (message.delay.is_some(), "delay"),
+    ] {
+        if is_set {
+            return Err(LogError::NotBuilt(part));
+        }
+    }
+    Ok(())
+}
