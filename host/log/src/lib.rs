@@ -19,7 +19,9 @@ pub mod clock;
 mod error;
 pub mod memory;
 pub mod sqlite;
+mod validate;
 mod waiter;
+
 
 #[cfg(feature = "testing")]
 pub mod conformance;

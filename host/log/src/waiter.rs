@@ -21,10 +21,12 @@ impl Waiter {
     }
 }
 
+type OfTopic = Vec<(Group, Weak<Notify>)>;
+
 /// All waiters of one log.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    by_topic: Mutex<HashMap<Topic, Vec<(Group, Weak<Notify>)>>>,
+    by_topic: Mutex<HashMap<Topic, OfTopic>>,
 }
 
 impl Waiters {

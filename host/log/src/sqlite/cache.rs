@@ -1,0 +1,420 @@
+//! What the writer remembers of the file between transactions.
+//!
+//! True only while the file shows that nobody else has committed: every row says in which epoch it
+//! was read, and a foreign commit begins a new epoch. After a failed commit all of it is dropped.
+
+use super::record;
+use super::tail::Tail;
+use serde::{Deserialize, Serialize};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Row, query};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use windlass_core::lease::{Lease, LeaseBook};
+use windlass_core::{Group, GroupPolicy, Sequence, Timestamp, Topic};
+
+/// Bits of a message's rowid that hold the sequence; the rest is the topic.
+const SEQUENCE_BITS: u32 = 43;
+/// Most topics a file can number.
+pub(super) const TOPIC_ID_MAX: u64 = (1 << (63 - SEQUENCE_BITS)) - 1;
+/// More topics than this are not remembered at once.
+const TOPICS_KEPT: usize = 10_000;
+
+/// A topic's number in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct TopicId(pub(super) u64);
+
+impl TopicId {
+    /// The rowid of a message of this topic.
+    pub(super) fn rowid(self, sequence: Sequence) -> i64 {
+        ((self.0 << SEQUENCE_BITS) | sequence.0).cast_signed()
+    }
+
+    /// The sequence in a rowid.
+    pub(super) fn sequence(rowid: i64) -> Sequence {
+        Sequence(rowid.cast_unsigned() & Sequence::MAX.0)
+    }
+}
+
+/// Messages stored while no group was there to need them: after `lo`, up to `hi`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Unclaimed {
+    pub(super) lo: u64,
+    /// None: still growing.
+    pub(super) hi: Option<u64>,
+    /// How many; where it grows: what the topic had published before it.
+    pub(super) messages: u64,
+    /// Their size, likewise.
+    pub(super) bytes: u64,
+}
+
+/// At `at`, nothing up to `floor` was needed by its position any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Floor {
+    pub(super) at: u64,
+    pub(super) floor: u64,
+}
+
+/// A topic's row.
+#[derive(Debug, Clone)]
+pub(super) struct TopicRow {
+    pub(super) epoch: u64,
+    pub(super) id: TopicId,
+    pub(super) name: Topic,
+    pub(super) published: u64,
+    pub(super) published_bytes: u64,
+    pub(super) removed: u64,
+    pub(super) removed_bytes: u64,
+    pub(super) swept: u64,
+    pub(super) stragglers: u64,
+    pub(super) unclaimed: Vec<Unclaimed>,
+    pub(super) floors: Vec<Floor>,
+    /// Its groups' numbers.
+    pub(super) groups: Vec<u64>,
+}
+
+/// A group's row, with its leases.
+#[derive(Debug, Clone)]
+pub(super) struct GroupRow {
+    pub(super) epoch: u64,
+    pub(super) id: u64,
+    pub(super) topic: TopicId,
+    pub(super) topic_name: Topic,
+    pub(super) name: Group,
+    pub(super) cursor: Sequence,
+    pub(super) passed: u64,
+    pub(super) passed_bytes: u64,
+    pub(super) version: u64,
+    pub(super) policy: GroupPolicy,
+    pub(super) leases: LeaseBook,
+    /// Which sequences a slot (a row of `lease`) holds.
+    pub(super) slots: BTreeMap<u64, BTreeSet<Sequence>>,
+    /// Earliest due time of what waits.
+    pub(super) next_due: Option<Timestamp>,
+}
+
+impl GroupRow {
+    /// When something of this group will next want attention, after `now`.
+    pub(super) fn next_event(&self, now: Timestamp) -> Option<Timestamp> {
+        let due = self.next_due.filter(|due| *due > now);
+        match (self.leases.next_end_after(now), due) {
+            (Some(end), Some(due)) => Some(end.min(due)),
+            (end, due) => end.or(due),
+        }
+    }
+
+    /// Whether something that waits is due, or a lease has ended.
+    pub(super) fn has_due(&self, now: Timestamp) -> bool {
+        self.next_due.is_some_and(|due| due <= now)
+            || self.leases.next_end().is_some_and(|end| end <= now)
+    }
+
+    /// Notes that something waits until `due`.
+    pub(super) fn waits_until(&mut self, due: Timestamp) {
+        self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
+    }
+
+    /// Enters a lease and notes which slots changed.
+    pub(super) fn lease(&mut self, lease: Lease, dirty: &mut BTreeSet<(u64, u64)>) {
+        dirty.insert((self.id, lease.slot));
+        self.slots.entry(lease.slot).or_default().insert(lease.sequence);
+        if let Some(earlier) = self.leases.insert(lease) {
+            self.leave_slot(&earlier, dirty);
+        }
+    }
+
+    /// Takes a lease out and notes which slot changed.
+    pub(super) fn unlease(
+        &mut self,
+        sequence: Sequence,
+        dirty: &mut BTreeSet<(u64, u64)>,
+    ) -> Option<Lease> {
+        let lease = self.leases.remove(sequence)?;
+        self.leave_slot(&lease, dirty);
+        Some(lease)
+    }
+
+    fn leave_slot(&mut self, lease: &Lease, dirty: &mut BTreeSet<(u64, u64)>) {
+        dirty.insert((self.id, lease.slot));
+        if let Some(sequences) = self.slots.get_mut(&lease.slot) {
+            sequences.remove(&lease.sequence);
+            if sequences.is_empty() {
+                self.slots.remove(&lease.slot);
+            }
+        }
+    }
+}
+
+/// The row of `state` that changes with most commits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct State {
+    pub(super) next_sequence: u64,
+    pub(super) last_ms: u64,
+    pub(super) next_slot: u64,
+    pub(super) declared_only: bool,
+    pub(super) retain_ms: u64,
+    pub(super) retain_messages: u64,
+}
+
+/// A slot whose record could not be read, to be replaced by dead letters.
+#[derive(Debug, Clone)]
+pub(super) struct BrokenSlot {
+    pub(super) slot: u64,
+    pub(super) lo: u64,
+    pub(super) hi: u64,
+}
+
+/// Everything remembered.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    epoch: u64,
+    data_version: Option<i64>,
+    state: Option<(u64, State)>,
+    topic_ids: HashMap<Topic, TopicId>,
+    pub(super) topics: HashMap<TopicId, TopicRow>,
+    pub(super) groups: HashMap<u64, GroupRow>,
+    group_ids: HashMap<(TopicId, Group), u64>,
+    /// Slots that could not be read, by group.
+    pub(super) broken: Vec<(u64, BrokenSlot)>,
+    pub(super) tail: Tail,
+}
+
+impl Cache {
+    /// Told the file's `data_version` under the write lock: another one than last time means that
+    /// somebody else has committed.
+    ///
+    /// Called at the start of a transaction, when no row of the cache waits to be written.
+    pub(super) fn seen(&mut self, data_version: i64) -> bool {
+        if self.topics.len() > TOPICS_KEPT {
+            self.topics.clear();
+            self.topic_ids.clear();
+        }
+        let moved = self.data_version != Some(data_version);
+        if moved {
+            self.data_version = Some(data_version);
+            self.epoch += 1;
+            self.tail.clear();
+        }
+        moved
+    }
+
+    /// The state row.
+    pub(super) async fn state(&mut self, conn: &mut SqliteConnection) -> sqlx::Result<&mut State> {
+        if self.state.is_none_or(|(epoch, _)| epoch != self.epoch) {
+            let row = query(
+                "select next_sequence, last_ms, next_slot, topics_declared, retain_ms,
+                   retain_messages from state where id = 1",
+            )
+            .fetch_one(conn)
+            .await?;
+            let state = State {
+                next_sequence: unsigned(&row, 0)?,
+                last_ms: unsigned(&row, 1)?,
+                next_slot: unsigned(&row, 2)?,
+                declared_only: unsigned(&row, 3)? != 0,
+                retain_ms: unsigned(&row, 4)?,
+                retain_messages: unsigned(&row, 5)?,
+            };
+            self.state = Some((self.epoch, state));
+        }
+        match &mut self.state {
+            Some((_, state)) => Ok(state),
+            None => Err(sqlx::Error::RowNotFound),
+        }
+    }
+
+    /// How many messages a topic keeps beyond the needed ones, where that is known.
+    pub(super) fn retain_messages(&self) -> Option<u64> {
+        self.state.map(|(_, state)| state.retain_messages)
+    }
+
+    /// A topic by name, where there is one.
+    pub(super) async fn topic(
+        &mut self,
+        conn: &mut SqliteConnection,
+        name: &Topic,
+    ) -> sqlx::Result<Option<TopicId>> {
+        if let Some(id) = self.topic_ids.get(name)
+            && self.topics.get(id).is_some_and(|row| row.epoch == self.epoch)
+        {
+            return Ok(Some(*id));
+        }
+        let row = query(
+            "select id, published, published_bytes, removed, removed_bytes, swept, stragglers,
+               unclaimed, floors from topic where name = ?",
+        )
+        .bind(name.as_str())
+        .fetch_optional(&mut *conn)
+        .await?;
+        let Some(row) = row else {
+            if let Some(id) = self.topic_ids.remove(name) {
+                self.topics.remove(&id);
+            }
+            return Ok(None);
+        };
+        let id = TopicId(unsigned(&row, 0)?);
+        let groups = query("select id from grp where topic = ? order by id")
+            .bind(id.0.cast_signed())
+            .fetch_all(conn)
+            .await?;
+        let topic = TopicRow {
+            epoch: self.epoch,
+            id,
+            name: name.clone(),
+            published: unsigned(&row, 1)?,
+            published_bytes: unsigned(&row, 2)?,
+            removed: unsigned(&row, 3)?,
+            removed_bytes: unsigned(&row, 4)?,
+            swept: unsigned(&row, 5)?,
+            stragglers: unsigned(&row, 6)?,
+            unclaimed: json(row.try_get(7)?),
+            floors: json(row.try_get(8)?),
+            groups: groups.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<_>>()?,
+        };
+        self.topic_ids.insert(name.clone(), id);
+        self.topics.insert(id, topic);
+        Ok(Some(id))
+    }
+
+    /// Remembers a topic that this transaction made.
+    pub(super) fn new_topic(&mut self, mut topic: TopicRow) {
+        topic.epoch = self.epoch;
+        self.topic_ids.insert(topic.name.clone(), topic.id);
+        self.topics.insert(topic.id, topic);
+    }
+
+    /// Remembers a group that this transaction made.
+    pub(super) fn new_group(&mut self, mut group: GroupRow) {
+        group.epoch = self.epoch;
+        self.group_ids.insert((group.topic, group.name.clone()), group.id);
+        self.groups.insert(group.id, group);
+    }
+
+    /// A group by name, where there is one.
+    pub(super) async fn group(
+        &mut self,
+        conn: &mut SqliteConnection,
+        topic: TopicId,
+        name: &Group,
+    ) -> sqlx::Result<Option<u64>> {
+        let key = (topic, name.clone());
+        if let Some(id) = self.group_ids.get(&key)
+            && self.groups.get(id).is_some_and(|row| row.epoch == self.epoch)
+        {
+            return Ok(Some(*id));
+        }
+        let row = query("select id from grp where topic = ? and name = ?")
+            .bind(topic.0.cast_signed())
+            .bind(name.as_str())
+            .fetch_optional(&mut *conn)
+            .await?;
+        match row {
+            Some(row) => self.group_by_id(conn, unsigned(&row, 0)?).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A group by number, where there is one; read again where somebody else has committed, its
+    /// leases only where they changed.
+    pub(super) async fn group_by_id(
+        &mut self,
+        conn: &mut SqliteConnection,
+        id: u64,
+    ) -> sqlx::Result<Option<u64>> {
+        if self.groups.get(&id).is_some_and(|row| row.epoch == self.epoch) {
+            return Ok(Some(id));
+        }
+        let row = query(
+            "select g.topic, g.name, g.cursor, g.passed, g.passed_bytes, g.version, g.policy, t.name
+               from grp g join topic t on t.id = g.topic where g.id = ?",
+        )
+        .bind(id.cast_signed())
+        .fetch_optional(&mut *conn)
+        .await?;
+        let Some(row) = row else {
+            self.groups.remove(&id);
+            return Ok(None);
+        };
+        let version = unsigned(&row, 5)?;
+        let known = self.groups.remove(&id).filter(|known| known.version == version);
+        let mut group = GroupRow {
+            epoch: self.epoch,
+            id,
+            topic: TopicId(unsigned(&row, 0)?),
+            topic_name: Topic::new(row.try_get(7)?).map_err(decode)?,
+            name: Group::new(row.try_get(1)?).map_err(decode)?,
+            cursor: Sequence(unsigned(&row, 2)?),
+            passed: unsigned(&row, 3)?,
+            passed_bytes: unsigned(&row, 4)?,
+            version,
+            policy: json(row.try_get(6)?),
+            leases: LeaseBook::default(),
+            slots: BTreeMap::new(),
+            next_due: None,
+        };
+        if let Some(known) = known {
+            group.leases = known.leases;
+            group.slots = known.slots;
+            group.next_due = known.next_due;
+        } else {
+            self.read_leases(conn, &mut group).await?;
+            group.next_due = next_due(conn, id).await?;
+        }
+        self.group_ids.insert((group.topic, group.name.clone()), id);
+        self.groups.insert(id, group);
+        Ok(Some(id))
+    }
+
+    async fn read_leases(
+        &mut self,
+        conn: &mut SqliteConnection,
+        group: &mut GroupRow,
+    ) -> sqlx::Result<()> {
+        let rows = query("select id, batch, lo, hi from lease where grp = ?")
+            .bind(group.id.cast_signed())
+            .fetch_all(conn)
+            .await?;
+        for row in &rows {
+            let slot = unsigned(row, 0)?;
+            if let Ok(leases) = record::decode_leases(slot, row.try_get(1)?) {
+                for lease in leases {
+                    group.slots.entry(slot).or_default().insert(lease.sequence);
+                    group.leases.insert(lease);
+                }
+            } else {
+                let broken = BrokenSlot { slot, lo: unsigned(row, 2)?, hi: unsigned(row, 3)? };
+                self.broken.push((group.id, broken));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Earliest due time of what waits in a group.
+pub(super) async fn next_due(
+    conn: &mut SqliteConnection,
+    group: u64,
+) -> sqlx::Result<Option<Timestamp>> {
+    let row = query("select min(due) from waiting where grp = ? and state < 2")
+        .bind(group.cast_signed())
+        .fetch_one(conn)
+        .await?;
+    Ok(row.try_get::<Option<i64>, _>(0)?.map(|due| Timestamp(due.cast_unsigned())))
+}
+
+/// A column that never holds a negative number.
+pub(super) fn unsigned(row: &sqlx::sqlite::SqliteRow, at: usize) -> sqlx::Result<u64> {
+    Ok(row.try_get::<Option<i64>, _>(at)?.unwrap_or(0).cast_unsigned())
+}
+
+/// A column of JSON written by us; where it cannot be read its default stands in, so that the
+/// record costs itself and not the topic.
+fn json<T: serde::de::DeserializeOwned + Default>(text: &str) -> T {
+    serde_json::from_str(text).unwrap_or_else(|error| {
+        tracing::error!(%error, text, "a record of the log cannot be read; its default is used");
+        T::default()
+    })
+}
+
+fn decode(error: windlass_core::NameError) -> sqlx::Error {
+    sqlx::Error::Decode(Box::new(error))
+}

@@ -1,0 +1,393 @@
+//! Claiming: ended leases first, then what waited and is due, then new messages (law 6).
+
+use super::cache::{TopicId, next_due, unsigned};
+use super::command::Fail;
+use super::record;
+use super::sql::json_list;
+use super::writer::Writer;
+use crate::api::{Claim, ClaimRequest};
+use crate::error::LogError;
+use sqlx::{Row, query};
+use std::collections::HashMap;
+use std::sync::Arc;
+use windlass_core::lease::Lease;
+use windlass_core::{AttemptRecord, GroupPolicy, Message, Sequence, Timestamp, Token};
+
+/// Most ended leases one transaction turns into dead letters.
+const BURIALS_MAX: usize = 1_000;
+
+/// What a delivery was before this claim.
+struct Before {
+    sequence: Sequence,
+    size: u64,
+    attempts: u32,
+    failures: u32,
+    first_at: Option<Timestamp>,
+    key_hash: Option<u64>,
+}
+
+/// One claim in the making.
+struct Claiming {
+    group: u64,
+    topic: TopicId,
+    policy: GroupPolicy,
+    worker: Arc<str>,
+    now: Timestamp,
+    until: Timestamp,
+    slot: Option<u64>,
+    claims: Vec<Claim>,
+    max: usize,
+}
+
+impl Claiming {
+    fn room(&self) -> usize {
+        self.max - self.claims.len()
+    }
+}
+
+impl Writer {
+    /// Up to `max` messages under a lease.
+    pub(super) async fn claim(&mut self, request: ClaimRequest) -> Result<Vec<Claim>, Fail> {
+        let now = self.time.now();
+        let (topic, group) = self.group_for(&request).await?;
+        let Some(row) = self.cache.groups.get(&group) else {
+            return Err(Fail::Storage(sqlx::Error::RowNotFound));
+        };
+        let policy = row.policy.clone();
+        let until = now.after(policy.lease);
+        let mut claiming = Claiming {
+            group,
+            topic,
+            policy,
+            worker: request.worker,
+            now,
+            until,
+            slot: None,
+            claims: Vec::new(),
+            max: request.max.get(),
+        };
+        self.claim_ended(&mut claiming).await?;
+        self.claim_due(&mut claiming).await?;
+        self.claim_new(&mut claiming).await?;
+        Ok(claiming.claims)
+    }
+
+    /// The request's group; declared by it where it carries a start.
+    async fn group_for(&mut self, request: &ClaimRequest) -> Result<(TopicId, u64), Fail> {
+        let (conn, cache) = self.parts()?;
+        let topic = cache.topic(conn, &request.topic).await?;
+        if let Some(topic) = topic
+            && let Some(group) = cache.group(conn, topic, &request.group).await?
+        {
+            return Ok((topic, group));
+        }
+        let Some(start) = request.start else {
+            let (topic, group) = (request.topic.clone(), request.group.clone());
+            return Err(LogError::NoGroup { topic, group }.into());
+        };
+        let topic = self.topic_or_new(&request.topic).await?;
+        let group = self.create_group(topic, &request.group, GroupPolicy::default(), start).await?;
+        Ok((topic, group))
+    }
+
+    /// Leases that ended: again, or dead where their attempts are used up (not charged to the
+    /// batch).
+    async fn claim_ended(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
+        self.bury_exhausted(claiming.group, claiming.now)?;
+        let max_attempts = claiming.policy.max_attempts.get();
+        let room = claiming.room();
+        let Some(group) = self.cache.groups.get(&claiming.group) else { return Ok(()) };
+        let ended: Vec<Lease> = group
+            .leases
+            .ended(claiming.now)
+            .filter(|lease| lease.attempt < max_attempts)
+            .take(room)
+            .cloned()
+            .collect();
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let sequences: Vec<Sequence> = ended.iter().map(|lease| lease.sequence).collect();
+        let mut messages = self.read_messages(claiming.topic, &sequences).await?;
+        for lease in ended {
+            self.note_ended(claiming.group, &lease, claiming.now)?;
+            let before = Before {
+                sequence: lease.sequence,
+                size: lease.size,
+                attempts: lease.attempt,
+                failures: lease.failures + 1,
+                first_at: Some(lease.first_at),
+                key_hash: lease.key_hash,
+            };
+            match messages.remove(&lease.sequence) {
+                Some(message) => self.grant(claiming, before, message).await?,
+                None => self.bury_unreadable(claiming, &before)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Dead-letters ended leases whose attempts are used up (law 9).
+    pub(super) fn bury_exhausted(&mut self, id: u64, now: Timestamp) -> Result<usize, Fail> {
+        let Some(group) = self.cache.groups.get(&id) else { return Ok(0) };
+        let max_attempts = group.policy.max_attempts.get();
+        let exhausted: Vec<Lease> = group
+            .leases
+            .ended(now)
+            .filter(|lease| lease.attempt >= max_attempts)
+            .take(BURIALS_MAX)
+            .cloned()
+            .collect();
+        for lease in &exhausted {
+            self.note_ended(id, lease, now)?;
+            if let Some(group) = self.cache.groups.get_mut(&id) {
+                group.unlease(lease.sequence, &mut self.pending.slots);
+            }
+            self.bury(id, lease, lease.failures + 1, "lease-ended", now);
+        }
+        Ok(exhausted.len())
+    }
+
+    /// Enters a lease's end in the message's history.
+    fn note_ended(&mut self, group: u64, lease: &Lease, now: Timestamp) -> Result<(), Fail> {
+        let record = AttemptRecord {
+            attempt: lease.attempt,
+            at: now,
+            worker: lease.worker.to_string(),
+            revision: String::new(),
+            outcome: "lease-ended".into(),
+            text: "the lease ended without an answer".into(),
+        };
+        self.note_history(group, lease.sequence, lease.failures, &record)
+    }
+
+    /// What waited and is due, by due time and sequence.
+    async fn claim_due(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
+        let limit = self.in_flight_room(claiming);
+        let due = self.cache.groups.get(&claiming.group).and_then(|group| group.next_due);
+        if limit == 0 || due.is_none_or(|due| due > claiming.now) {
+            return Ok(());
+        }
+        if self.pending.hides_rows() {
+            self.flush_rows().await?;
+        }
+        let (conn, cache) = self.parts()?;
+        let Some(topic) = cache.topics.get(&claiming.topic).map(|row| row.name.clone()) else {
+            return Ok(());
+        };
+        let rows = query(
+            "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.key_hash, m.record
+               from waiting w left join message m on m.id = ?1 + w.seq
+              where w.grp = ?2 and w.state < 2 and w.due <= ?3 order by w.due, w.seq limit ?4",
+        )
+        .bind(claiming.topic.rowid(Sequence(0)))
+        .bind(claiming.group.cast_signed())
+        .bind(claiming.now.0.cast_signed())
+        .bind(limit as i64)
+        .fetch_all(&mut *conn)
+        .await?;
+        let mut taken = Vec::with_capacity(rows.len());
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let before = Before {
+                sequence: Sequence(unsigned(row, 0)?),
+                size: unsigned(row, 1)?,
+                attempts: row.try_get(2)?,
+                failures: row.try_get(3)?,
+                first_at: row.try_get::<Option<i64>, _>(4)?.map(|at| Timestamp(at.cast_unsigned())),
+                key_hash: row.try_get::<Option<i64>, _>(5)?.map(i64::cast_unsigned),
+            };
+            taken.push(before.sequence.0);
+            let record = row.try_get::<Option<Vec<u8>>, _>(6)?.unwrap_or_default();
+            found.push((record::decode_message(&topic, before.sequence, record), before));
+        }
+        query("delete from waiting where grp = ? and seq in (select value from json_each(?))")
+            .bind(claiming.group.cast_signed())
+            .bind(json_list(taken))
+            .execute(&mut *conn)
+            .await?;
+        let due = next_due(conn, claiming.group).await?;
+        if let Some(group) = cache.groups.get_mut(&claiming.group) {
+            group.next_due = due;
+        }
+        self.pending.groups.insert(claiming.group);
+        for (message, before) in found {
+            match message {
+                Ok(message) => self.grant(claiming, before, Arc::new(message)).await?,
+                Err(record::Unreadable) => self.bury_unreadable(claiming, &before)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// New messages, by sequence.
+    async fn claim_new(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
+        let limit = self.in_flight_room(claiming);
+        let (Some(group), Some(topic)) =
+            (self.cache.groups.get(&claiming.group), self.cache.topics.get(&claiming.topic))
+        else {
+            return Ok(());
+        };
+        if limit == 0 || group.passed >= topic.published {
+            return Ok(());
+        }
+        let (cursor, name, alone) = (group.cursor, topic.name.clone(), topic.groups.len() == 1);
+        if let Some(messages) = self.cache.tail.after(&name, cursor, limit) {
+            if alone && let Some(last) = messages.last() {
+                self.cache.tail.trim(&name, last.sequence());
+            }
+            for message in messages {
+                let before = self.pass(claiming, message.sequence(), message.size());
+                self.grant(claiming, before, message).await?;
+            }
+            return Ok(());
+        }
+        if self.pending.hides_rows() {
+            self.flush_rows().await?;
+        }
+        let (conn, _) = self.parts()?;
+        let rows = query(
+            "select id, size, record from message where id > ? and id <= ? order by id limit ?",
+        )
+        .bind(claiming.topic.rowid(cursor))
+        .bind(claiming.topic.rowid(Sequence::MAX))
+        .bind(limit as i64)
+        .fetch_all(conn)
+        .await?;
+        for row in rows {
+            let sequence = TopicId::sequence(row.try_get(0)?);
+            let before = self.pass(claiming, sequence, unsigned(&row, 1)?);
+            match record::decode_message(&name, sequence, row.try_get(2)?) {
+                Ok(message) => self.grant(claiming, before, Arc::new(message)).await?,
+                Err(record::Unreadable) => self.bury_unreadable(claiming, &before)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the cursor over one message.
+    fn pass(&mut self, claiming: &Claiming, sequence: Sequence, size: u64) -> Before {
+        if let Some(group) = self.cache.groups.get_mut(&claiming.group) {
+            group.cursor = sequence;
+            group.passed += 1;
+            group.passed_bytes += size;
+        }
+        self.pending.groups.insert(claiming.group);
+        Before { sequence, size, attempts: 0, failures: 0, first_at: None, key_hash: None }
+    }
+
+    /// Room for more leases in this claim.
+    fn in_flight_room(&self, claiming: &Claiming) -> usize {
+        let leased = self.cache.groups.get(&claiming.group).map_or(0, |group| group.leases.len());
+        let most = usize::try_from(claiming.policy.in_flight_max.get()).unwrap_or(usize::MAX);
+        claiming.room().min(most.saturating_sub(leased))
+    }
+
+    /// Leases one message to the claim's worker.
+    async fn grant(
+        &mut self,
+        claiming: &mut Claiming,
+        before: Before,
+        message: Arc<Message>,
+    ) -> Result<(), Fail> {
+        let slot = match claiming.slot {
+            Some(slot) => slot,
+            None => self.new_slot().await?,
+        };
+        claiming.slot = Some(slot);
+        self.serial += 1;
+        let (serial, nonce) = (self.serial, self.nonce);
+        let lease = Lease {
+            sequence: before.sequence,
+            nonce,
+            serial,
+            attempt: before.attempts + 1,
+            failures: before.failures,
+            until: claiming.until,
+            claimed_at: claiming.now,
+            first_at: before.first_at.unwrap_or(claiming.now),
+            size: before.size,
+            key_hash: before.key_hash,
+            worker: claiming.worker.clone(),
+            slot,
+        };
+        claiming.claims.push(Claim {
+            token: Token { group: claiming.group, sequence: before.sequence, nonce, serial },
+            message,
+            attempt: lease.attempt,
+            max_attempts: claiming.policy.max_attempts,
+            lease_until: lease.until,
+        });
+        if let Some(group) = self.cache.groups.get_mut(&claiming.group) {
+            group.lease(lease, &mut self.pending.slots);
+        }
+        self.pending.groups.insert(claiming.group);
+        Ok(())
+    }
+
+    async fn new_slot(&mut self) -> Result<u64, Fail> {
+        let (conn, cache) = self.parts()?;
+        let state = cache.state(conn).await?;
+        let slot = state.next_slot;
+        state.next_slot += 1;
+        self.pending.state = true;
+        Ok(slot)
+    }
+
+    /// A record that cannot be read costs that record (law 12).
+    fn bury_unreadable(&mut self, claiming: &Claiming, before: &Before) -> Result<(), Fail> {
+        if let Some(group) = self.cache.groups.get_mut(&claiming.group) {
+            group.unlease(before.sequence, &mut self.pending.slots);
+        }
+        let record = AttemptRecord {
+            attempt: before.attempts + 1,
+            at: claiming.now,
+            worker: claiming.worker.to_string(),
+            revision: String::new(),
+            outcome: "unreadable-record".into(),
+            text: "the message's record in the log cannot be read".into(),
+        };
+        self.note_history(claiming.group, before.sequence, before.failures, &record)?;
+        self.pending.dead.push(super::pending::DeadRow {
+            group: claiming.group,
+            sequence: before.sequence,
+            at: claiming.now,
+            reason: "unreadable-record".into(),
+            attempts: before.attempts,
+            failures: before.failures + 1,
+            size: before.size,
+        });
+        self.pending.groups.insert(claiming.group);
+        Ok(())
+    }
+
+    /// Messages by sequence; those that cannot be read are missing.
+    async fn read_messages(
+        &mut self,
+        topic: TopicId,
+        sequences: &[Sequence],
+    ) -> Result<HashMap<Sequence, Arc<Message>>, Fail> {
+        if self.pending.hides_rows() {
+            self.flush_rows().await?;
+        }
+        let (conn, cache) = self.parts()?;
+        let Some(name) = cache.topics.get(&topic).map(|row| row.name.clone()) else {
+            return Ok(HashMap::new());
+        };
+        let rows = query(
+            "select id, record from message where id in (select ?1 + value from json_each(?2))",
+        )
+        .bind(topic.rowid(Sequence(0)))
+        .bind(json_list(sequences.iter().map(|sequence| sequence.0)))
+        .fetch_all(conn)
+        .await?;
+        let mut messages = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let sequence = TopicId::sequence(row.try_get(0)?);
+            if let Ok(message) = record::decode_message(&name, sequence, row.try_get(1)?) {
+                messages.insert(sequence, Arc::new(message));
+            }
+        }
+        Ok(messages)
+    }
+}

@@ -1,0 +1,297 @@
+//! Opening a log's file: versions, settings, schema, log time.
+
+use super::sql::Args;
+use crate::clock::{Clock, LogTime, SystemClock, offset_after_boot};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection, Executor, Row};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::Timestamp;
+
+/// The database's name in the log's folder.
+pub const FILE_NAME: &str = "windlass.db";
+
+/// `Wdls`: marks a file as ours (SQLite's `application_id`).
+const APPLICATION_ID: i64 = 0x5764_6c73;
+const SCHEMA_VERSION: i64 = 1;
+/// Earlier ones can lose commits when a checkpoint races a commit in WAL mode.
+const SQLITE_OLDEST: i32 = 3_051_003;
+
+const RETAIN_MS: i64 = 5 * 60 * 1_000;
+const RETAIN_MESSAGES: i64 = 10_000;
+
+/// How a log is opened.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Make the log where there is none.
+    pub create: bool,
+    /// Stay for long: act on ended leases by itself, sweep, listen for other processes.
+    pub serve: bool,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// What is to go wrong.
+    #[cfg(feature = "testing")]
+    pub faults: super::faults::Faults,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            create: false,
+            serve: false,
+            clock: Arc::new(SystemClock),
+            #[cfg(feature = "testing")]
+            faults: super::faults::Faults::default(),
+        }
+    }
+}
+
+/// Why a log could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is none.
+    #[error("there is no log in `{0}`")]
+    Missing(PathBuf),
+    /// The folder could not be made or written.
+    #[error("the log's folder `{path}` cannot be used")]
+    Folder {
+        /// Which folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The linked SQLite is too old to be trusted.
+    #[error("SQLite {0} can lose commits; Windlass needs 3.51.3 or newer")]
+    SqliteTooOld(String),
+    /// The file is another program's.
+    #[error("`{0}` is not a Windlass log")]
+    Foreign(PathBuf),
+    /// The file was written by a newer Windlass.
+    #[error("`{path}` has schema {found}; this Windlass knows up to {known}. Use a newer Windlass")]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// SQLite failed.
+    #[error("the log `{path}` cannot be opened")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The file lacks what every log has.
+    #[error("`{path}` is damaged: {what}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers, which claim tokens need")]
+    Random,
+}
+
+/// The files of a log, and how to connect to them.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) folder: PathBuf,
+    pub(super) file: PathBuf,
+}
+
+impl Place {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), file: folder.join(FILE_NAME) }
+    }
+
+    fn options(&self) -> SqliteConnectOptions {
+        SqliteConnectOptions::new()
+            .filename(&self.file)
+            .foreign_keys(false)
+            .pragma("temp_store", "memory")
+            .statement_cache_capacity(400)
+            .row_buffer_size(512)
+            .disable_statement_logging()
+    }
+
+    /// The one connection that writes. It does not wait inside SQLite for another process's
+    /// transaction (that would sleep up to 100 ms at a time); the writer tries again by itself.
+    pub(super) async fn connect_writer(&self) -> sqlx::Result<SqliteConnection> {
+        self.options()
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(Duration::ZERO)
+            .pragma("cache_size", "-65536")
+            .pragma("wal_autocheckpoint", "4000")
+            .pragma("journal_size_limit", "67108864")
+            .connect()
+            .await
+    }
+
+    /// A connection that only reads.
+    pub(super) async fn connect_reader(&self) -> sqlx::Result<SqliteConnection> {
+        self.options()
+            .busy_timeout(Duration::from_secs(5))
+            .pragma("query_only", "on")
+            .pragma("cache_size", "-8192")
+            .connect()
+            .await
+    }
+
+    fn sqlite(&self, source: sqlx::Error) -> OpenError {
+        OpenError::Sqlite { path: self.file.clone(), source }
+    }
+}
+
+/// Whether the linked SQLite may be used at all.
+fn check_version() -> Result<(), OpenError> {
+    if libsqlite3_sys::SQLITE_VERSION_NUMBER < SQLITE_OLDEST {
+        let version = libsqlite3_sys::SQLITE_VERSION.to_string_lossy().into_owned();
+        return Err(OpenError::SqliteTooOld(version));
+    }
+    Ok(())
+}
+
+/// Opens the writer's connection, making the log where that is asked, and finds log time.
+pub(super) async fn open(
+    place: &Place,
+    options: &OpenOptions,
+) -> Result<(SqliteConnection, LogTime), OpenError> {
+    check_version()?;
+    let present = place.file.exists();
+    if !present {
+        if !options.create {
+            return Err(OpenError::Missing(place.folder.clone()));
+        }
+        std::fs::create_dir_all(&place.folder)
+            .map_err(|source| OpenError::Folder { path: place.folder.clone(), source })?;
+    }
+    // The first connection waits for other processes that are opening at the same time.
+    let mut first = place
+        .options()
+        .create_if_missing(options.create)
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
+        .busy_timeout(Duration::from_secs(10))
+        .connect()
+        .await
+        .map_err(|e| place.sqlite(e))?;
+    prepare(place, &mut first, options).await?;
+    let offset = log_offset(place, &mut first, options.clock.as_ref()).await?;
+    first.close().await.map_err(|e| place.sqlite(e))?;
+    let writer = place.connect_writer().await.map_err(|e| place.sqlite(e))?;
+    Ok((writer, LogTime::new(options.clock.clone(), offset)))
+}
+
+/// Checks the file's marks, and lays the schema in an empty one.
+async fn prepare(
+    place: &Place,
+    conn: &mut SqliteConnection,
+    options: &OpenOptions,
+) -> Result<(), OpenError> {
+    let sqlite = |e| place.sqlite(e);
+    let (application, schema) = marks(conn).await.map_err(sqlite)?;
+    match (application, schema) {
+        (APPLICATION_ID, SCHEMA_VERSION) => return Ok(()),
+        (APPLICATION_ID, found) if found > SCHEMA_VERSION => {
+            return Err(OpenError::Newer {
+                path: place.file.clone(),
+                found,
+                known: SCHEMA_VERSION,
+            });
+        }
+        (0, 0) if !has_tables(conn).await.map_err(sqlite)? => {}
+        _ => return Err(OpenError::Foreign(place.file.clone())),
+    }
+    if !options.create {
+        return Err(OpenError::Missing(place.folder.clone()));
+    }
+    conn.execute("pragma journal_mode = wal").await.map_err(sqlite)?;
+    conn.execute("begin immediate").await.map_err(sqlite)?;
+    // Another process may have been faster.
+    if marks(conn).await.map_err(sqlite)? == (APPLICATION_ID, SCHEMA_VERSION) {
+        conn.execute("rollback").await.map_err(sqlite)?;
+        return Ok(());
+    }
+    sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *conn).await.map_err(sqlite)?;
+    sqlx::raw_sql("pragma application_id = 1466199155; pragma user_version = 1;")
+        .execute(&mut *conn)
+        .await
+        .map_err(sqlite)?;
+    let offset = offset_after_boot(options.clock.as_ref(), Timestamp(0));
+    let args = Args::default()
+        .with(offset)
+        .with(options.clock.boot_id())
+        .with(RETAIN_MS)
+        .with(RETAIN_MESSAGES);
+    sqlx::query_with(
+        "insert into state(id, next_sequence, last_ms, next_slot, offset_ms, boot_id,
+           topics_declared, retain_ms, retain_messages) values (1, 1, 0, 1, ?, ?, 0, ?, ?)",
+        args.done(),
+    )
+    .execute(&mut *conn)
+    .await
+    .map_err(sqlite)?;
+    conn.execute("commit").await.map_err(sqlite)?;
+    Ok(())
+}
+
+async fn marks(conn: &mut SqliteConnection) -> sqlx::Result<(i64, i64)> {
+    let application = sqlx::query("pragma application_id").fetch_one(&mut *conn).await?;
+    let schema = sqlx::query("pragma user_version").fetch_one(&mut *conn).await?;
+    Ok((application.try_get(0)?, schema.try_get(0)?))
+}
+
+async fn has_tables(conn: &mut SqliteConnection) -> sqlx::Result<bool> {
+    let row = sqlx::query("select count(*) from sqlite_schema").fetch_one(conn).await?;
+    Ok(row.try_get::<i64, _>(0)? > 0)
+}
+
+/// Log time's offset from the boot clock. The first to open after a boot sets it (law 21).
+async fn log_offset(
+    place: &Place,
+    conn: &mut SqliteConnection,
+    clock: &dyn Clock,
+) -> Result<i64, OpenError> {
+    let sqlite = |e| place.sqlite(e);
+    let boot_id = clock.boot_id();
+    let state = "select offset_ms, boot_id, last_ms from state where id = 1";
+    let read = |row: Option<sqlx::sqlite::SqliteRow>| -> Result<(i64, String, i64), OpenError> {
+        let damaged = OpenError::Damaged { path: place.file.clone(), what: "it has no state" };
+        let row = row.ok_or(damaged)?;
+        Ok((
+            row.try_get(0).map_err(sqlite)?,
+            row.try_get(1).map_err(sqlite)?,
+            row.try_get(2).map_err(sqlite)?,
+        ))
+    };
+    let row = sqlx::query(state).fetch_optional(&mut *conn).await.map_err(sqlite)?;
+    let (offset, stored, _) = read(row)?;
+    if stored == boot_id {
+        return Ok(offset);
+    }
+    conn.execute("begin immediate").await.map_err(sqlite)?;
+    let row = sqlx::query(state).fetch_optional(&mut *conn).await.map_err(sqlite)?;
+    let (offset, stored, last) = read(row)?;
+    if stored == boot_id {
+        conn.execute("rollback").await.map_err(sqlite)?;
+        return Ok(offset);
+    }
+    let offset = offset_after_boot(clock, Timestamp(u64::try_from(last).unwrap_or(0)));
+    let args = Args::default().with(offset).with(boot_id);
+    sqlx::query_with("update state set offset_ms = ?, boot_id = ? where id = 1", args.done())
+        .execute(&mut *conn)
+        .await
+        .map_err(sqlite)?;
+    conn.execute("commit").await.map_err(sqlite)?;
+    Ok(offset)
+}

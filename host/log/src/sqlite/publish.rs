@@ -1,0 +1,132 @@
+//! Storing messages: those of publishers and those that guests send with their acks.
+
+use super::cache::{TOPIC_ID_MAX, TopicId, TopicRow, Unclaimed, unsigned};
+use super::command::Fail;
+use super::record;
+use super::writer::Writer;
+use crate::api::Published;
+use crate::error::LogError;
+use crate::validate;
+use std::sync::Arc;
+use windlass_core::{Message, MessageId, NewMessage, Sequence, Timestamp, Topic};
+
+impl Writer {
+    /// Stores a batch, all or nothing.
+    pub(super) async fn publish(&mut self, batch: Vec<NewMessage>) -> Result<Vec<Published>, Fail> {
+        self.check_messages(&batch).await?;
+        self.store_messages(batch).await
+    }
+
+    /// Whether all of `batch` may be stored. Changes nothing.
+    pub(super) async fn check_messages(&mut self, batch: &[NewMessage]) -> Result<(), Fail> {
+        for message in batch {
+            validate::check(message)?;
+        }
+        let (conn, cache) = self.parts()?;
+        let state = *cache.state(conn).await?;
+        if state.next_sequence + batch.len() as u64 > Sequence::MAX.0 {
+            return Err(LogError::Exhausted("messages").into());
+        }
+        if state.declared_only {
+            for message in batch {
+                if cache.topic(conn, &message.topic).await?.is_none() {
+                    return Err(LogError::UndeclaredTopic(message.topic.clone()).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores messages that were checked in this transaction.
+    pub(super) async fn store_messages(
+        &mut self,
+        batch: Vec<NewMessage>,
+    ) -> Result<Vec<Published>, Fail> {
+        let now = self.time.now();
+        let wall = self.time.clock().wall_ms();
+        let mut answers = Vec::with_capacity(batch.len());
+        for message in batch {
+            let topic = self.topic_or_new(&message.topic).await?;
+            answers.push(Published {
+                id: self.store(topic, message, now, wall).await?,
+                duplicate: false,
+            });
+        }
+        Ok(answers)
+    }
+
+    async fn store(
+        &mut self,
+        topic: TopicId,
+        message: NewMessage,
+        now: Timestamp,
+        wall: u64,
+    ) -> Result<MessageId, Fail> {
+        let (conn, cache) = self.parts()?;
+        let state = cache.state(conn).await?;
+        let millis = Timestamp(now.0.max(state.last_ms));
+        let id = MessageId { millis, sequence: Sequence(state.next_sequence) };
+        let before = Sequence(state.next_sequence - 1);
+        state.last_ms = millis.0;
+        state.next_sequence += 1;
+        let size = message.size();
+        let record = record::encode_message(&message, millis, wall)
+            .map_err(|_| sqlx::Error::Encode("a message".into()))?;
+        let Some(row) = cache.topics.get_mut(&topic) else {
+            return Err(Fail::Storage(sqlx::Error::RowNotFound));
+        };
+        row.published += 1;
+        row.published_bytes += size;
+        if !row.groups.is_empty() {
+            let message = Message {
+                id,
+                topic: row.name.clone(),
+                data: message.data,
+                content_type: message.content_type,
+                metadata: message.metadata,
+                key: message.key,
+                published_at: wall,
+                hops: message.hops,
+            };
+            cache.tail.push(Arc::new(message), before);
+        }
+        self.touched.topics.insert(topic);
+        self.pending.state = true;
+        self.pending.topics.insert(topic);
+        self.pending.messages.push((topic.rowid(id.sequence), size, record));
+        Ok(id)
+    }
+
+    /// A topic, made where there is none.
+    pub(super) async fn topic_or_new(&mut self, name: &Topic) -> Result<TopicId, Fail> {
+        let (conn, cache) = self.parts()?;
+        if let Some(id) = cache.topic(conn, name).await? {
+            return Ok(id);
+        }
+        // Rows of topics made earlier in this transaction are not written yet.
+        self.flush().await?;
+        let (conn, cache) = self.parts()?;
+        let row = sqlx::query("select max(id) from topic").fetch_one(&mut *conn).await?;
+        let id = unsigned(&row, 0)? + 1;
+        if id > TOPIC_ID_MAX {
+            return Err(LogError::Exhausted("topics").into());
+        }
+        let lo = cache.state(conn).await?.next_sequence - 1;
+        cache.new_topic(TopicRow {
+            epoch: 0,
+            id: TopicId(id),
+            name: name.clone(),
+            published: 0,
+            published_bytes: 0,
+            removed: 0,
+            removed_bytes: 0,
+            swept: 0,
+            stragglers: 0,
+            unclaimed: vec![Unclaimed { lo, hi: None, messages: 0, bytes: 0 }],
+            floors: Vec::new(),
+            groups: Vec::new(),
+        });
+        self.pending.topics.insert(TopicId(id));
+        Ok(TopicId(id))
+    }
+}

@@ -1,0 +1,112 @@
+-- Schema 1 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
+-- message.id = topic << 43 | sequence, so a topic is one range of the table and needs no index.
+
+create table state(
+  id integer primary key check (id = 1),
+  next_sequence integer not null,     -- of the whole log
+  last_ms integer not null,           -- greatest log time used in an id
+  next_slot integer not null,         -- for lease.id
+  offset_ms integer not null,         -- log time = boot clock + this, while boot_id is the machine's
+  boot_id text not null,
+  topics_declared integer not null,   -- 1: only declared topics take messages
+  retain_ms integer not null,
+  retain_messages integer not null
+);
+
+create table topic(
+  id integer primary key,
+  name text not null unique,
+  published integer not null,         -- ever, and their size
+  published_bytes integer not null,
+  removed integer not null,           -- of those, no longer stored
+  removed_bytes integer not null,
+  swept integer not null,             -- the sweep has looked at all up to here
+  stragglers integer not null,        -- stored at or before swept: some group waits for or buried them
+  unclaimed text not null,            -- json: ranges stored while no group was there to need them
+  floors text not null                -- json: when what was no longer needed, for retain
+);
+
+create table message(
+  id integer primary key,
+  size integer not null,              -- as quotas count it
+  record blob not null                -- version, head, data
+);
+
+create table grp(
+  id integer primary key autoincrement, -- in tokens, so never used twice
+  topic integer not null,
+  name text not null,
+  cursor integer not null,            -- all up to here were taken
+  passed integer not null,            -- how many of topic.published those are, and their size
+  passed_bytes integer not null,
+  version integer not null,           -- rises with every change of leases or waiting rows
+  policy text not null,               -- json
+  unique(topic, name)
+);
+
+-- One row a claim: what is leased is compact, and an ack rewrites only the claim it belongs to.
+create table lease(
+  id integer primary key,
+  grp integer not null,
+  until integer not null,             -- the first end in it
+  lo integer not null,                -- sequences it spans
+  hi integer not null,
+  n integer not null,
+  bytes integer not null,
+  batch blob not null
+);
+create index lease_grp on lease(grp);
+
+-- Retries, delays, releases, redrives, and messages parked behind their key.
+create table waiting(
+  grp integer not null,
+  seq integer not null,
+  state integer not null,             -- 0 retry or release, 1 delayed, 2 parked
+  due integer not null,
+  attempts integer not null,
+  failures integer not null,          -- entries in history
+  first_at integer,
+  size integer not null,
+  key_hash integer,
+  primary key(grp, seq)
+) without rowid;
+create index waiting_due on waiting(grp, due, seq) where state < 2;
+create index waiting_key on waiting(grp, key_hash, seq) where key_hash is not null;
+
+create table dead(
+  grp integer not null,
+  seq integer not null,
+  at integer not null,
+  reason text not null,
+  attempts integer not null,
+  failures integer not null,
+  size integer not null,
+  primary key(grp, seq)
+) without rowid;
+
+create table history(
+  grp integer not null,
+  seq integer not null,
+  n integer not null,                 -- from 1
+  record text not null,               -- json
+  primary key(grp, seq, n)
+) without rowid;
+
+create table dedup(
+  topic integer not null,
+  dedup_id text not null,
+  seq integer not null,
+  millis integer not null,
+  expires integer not null,
+  primary key(topic, dedup_id)
+) without rowid;
+create index dedup_expires on dedup(expires);
+
+create table gap(
+  id integer primary key,
+  grp integer not null,
+  lo integer not null,
+  hi integer not null,
+  messages integer not null,
+  at integer not null
+);

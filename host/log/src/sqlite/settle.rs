@@ -1,0 +1,238 @@
+//! Settling: ack with sends, retry, dead letter, release, extend. Only the current token acts.
+
+use super::command::Fail;
+use super::pending::{DeadRow, HistoryRow, WaitingRow};
+use super::writer::Writer;
+use crate::api::{Extended, Extension, Settled, Settlement};
+use crate::error::LogError;
+use sqlx::query;
+use windlass_core::history::{TEXT_BYTES_MAX, cut, gives_way};
+use windlass_core::lease::{Lease, Standing};
+use windlass_core::policy::DELAY_MAX;
+use windlass_core::{AttemptRecord, Disposition, Sequence, Timestamp, Token};
+
+impl Writer {
+    /// Moves the ends of leases.
+    pub(super) async fn extend(
+        &mut self,
+        extensions: Vec<Extension>,
+    ) -> Result<Vec<Extended>, Fail> {
+        let now = self.time.now();
+        let mut answers = Vec::with_capacity(extensions.len());
+        for extension in extensions {
+            let token = extension.token;
+            let (conn, cache) = self.parts()?;
+            cache.group_by_id(conn, token.group).await?;
+            let Some(group) = self.cache.groups.get_mut(&token.group) else {
+                answers.push(Extended::Lost);
+                continue;
+            };
+            answers.push(match group.leases.standing(&token) {
+                Standing::Current => {
+                    let until = now.after(extension.lease);
+                    if let Some(lease) = group.leases.extend(token.sequence, until) {
+                        self.pending.slots.insert((token.group, lease.slot));
+                        self.pending.groups.insert(token.group);
+                    }
+                    Extended::Held(until)
+                }
+                Standing::Lost | Standing::NotLeased => Extended::Lost,
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Settles claims, each for itself.
+    pub(super) async fn settle(
+        &mut self,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<Result<Settled, LogError>>, Fail> {
+        let mut answers = Vec::with_capacity(settlements.len());
+        for settlement in settlements {
+            answers.push(match self.settle_one(settlement).await {
+                Ok(settled) => Ok(settled),
+                Err(Fail::Refused(error)) => Err(error),
+                Err(Fail::Storage(error)) => return Err(Fail::Storage(error)),
+            });
+        }
+        Ok(answers)
+    }
+
+    async fn settle_one(&mut self, settlement: Settlement) -> Result<Settled, Fail> {
+        let token = settlement.token;
+        let (conn, cache) = self.parts()?;
+        if cache.group_by_id(conn, token.group).await?.is_none() {
+            return Ok(Settled::LeaseLost);
+        }
+        let Some(group) = self.cache.groups.get(&token.group) else {
+            return Ok(Settled::LeaseLost);
+        };
+        match group.leases.standing(&token) {
+            Standing::Lost => return Ok(Settled::LeaseLost),
+            Standing::NotLeased => return self.not_leased(&token).await,
+            Standing::Current => {}
+        }
+        // The topic's row says what the sweep has passed by.
+        let topic_name = group.topic_name.clone();
+        let max_attempts = group.policy.max_attempts.get();
+        let (conn, cache) = self.parts()?;
+        cache.topic(conn, &topic_name).await?;
+        if let Disposition::Ack { sends } = &settlement.disposition {
+            self.check_messages(sends).await?;
+        }
+        let now = self.time.now();
+        let Some(lease) = self.take_lease(&token) else { return Ok(Settled::LeaseLost) };
+        match settlement.disposition {
+            Disposition::Ack { sends } => {
+                if lease.failures > 0 {
+                    self.pending
+                        .history_done
+                        .entry(token.group)
+                        .or_default()
+                        .push(token.sequence.0);
+                }
+                self.let_go(token.group, token.sequence);
+                self.store_messages(sends).await?;
+                Ok(Settled::Applied)
+            }
+            Disposition::Retry { delay, counted } => {
+                let record = record_of(settlement.record, &lease, now, "retry");
+                self.note_history(token.group, token.sequence, lease.failures, &record)?;
+                if counted && lease.attempt >= max_attempts {
+                    self.bury(token.group, &lease, lease.failures + 1, &record.outcome, now);
+                    return Ok(Settled::DeadLettered);
+                }
+                let attempts = lease.attempt - u32::from(!counted);
+                let due = now.after(delay.min(DELAY_MAX));
+                self.wait(token.group, &lease, due, attempts, lease.failures + 1);
+                Ok(Settled::Applied)
+            }
+            Disposition::Release => {
+                self.wait(token.group, &lease, now, lease.attempt - 1, lease.failures);
+                Ok(Settled::Applied)
+            }
+            Disposition::DeadLetter => {
+                let record = record_of(settlement.record, &lease, now, "dead-letter");
+                self.note_history(token.group, token.sequence, lease.failures, &record)?;
+                self.bury(token.group, &lease, lease.failures + 1, &record.outcome, now);
+                Ok(Settled::Applied)
+            }
+        }
+    }
+
+    /// Takes the lease out; the token must be the current one.
+    fn take_lease(&mut self, token: &Token) -> Option<Lease> {
+        let group = self.cache.groups.get_mut(&token.group)?;
+        self.pending.groups.insert(token.group);
+        group.unlease(token.sequence, &mut self.pending.slots)
+    }
+
+    /// What a token of a message that is not leased is answered.
+    async fn not_leased(&mut self, token: &Token) -> Result<Settled, Fail> {
+        let passed =
+            self.cache.groups.get(&token.group).is_some_and(|group| token.sequence <= group.cursor);
+        if !passed {
+            return Ok(Settled::LeaseLost);
+        }
+        if self.pending.hides_rows() {
+            self.flush_rows().await?;
+        }
+        let (conn, _) = self.parts()?;
+        let waiting = query("select 1 from waiting where grp = ? and seq = ?")
+            .bind(token.group.cast_signed())
+            .bind(token.sequence.0.cast_signed())
+            .fetch_optional(conn)
+            .await?;
+        Ok(if waiting.is_some() { Settled::LeaseLost } else { Settled::AlreadySettled })
+    }
+
+    fn wait(&mut self, id: u64, lease: &Lease, due: Timestamp, attempts: u32, failures: u32) {
+        self.pending.waiting.push(WaitingRow {
+            group: id,
+            sequence: lease.sequence,
+            due,
+            attempts,
+            failures,
+            first_at: Some(lease.first_at),
+            size: lease.size,
+            key_hash: lease.key_hash,
+        });
+        if let Some(group) = self.cache.groups.get_mut(&id) {
+            group.waits_until(due);
+        }
+    }
+
+    /// Makes a dead letter of a lease that was taken out.
+    pub(super) fn bury(
+        &mut self,
+        group: u64,
+        lease: &Lease,
+        failures: u32,
+        reason: &str,
+        now: Timestamp,
+    ) {
+        self.pending.dead.push(DeadRow {
+            group,
+            sequence: lease.sequence,
+            at: now,
+            reason: reason.to_owned(),
+            attempts: lease.attempt,
+            failures,
+            size: lease.size,
+        });
+        self.pending.groups.insert(group);
+    }
+
+    /// A group is done with a message. Where the sweep has passed it by, it goes when no other
+    /// group has it.
+    pub(super) fn let_go(&mut self, group: u64, sequence: Sequence) {
+        let Some(group) = self.cache.groups.get(&group) else { return };
+        let swept = self.cache.topics.get(&group.topic).map_or(0, |topic| topic.swept);
+        if sequence.0 <= swept {
+            self.pending.let_go.entry(group.topic).or_default().push(sequence.0);
+        }
+    }
+
+    /// Enters an attempt in a message's history, after `earlier` others; the first five and the
+    /// last twenty are kept.
+    pub(super) fn note_history(
+        &mut self,
+        group: u64,
+        sequence: Sequence,
+        earlier: u32,
+        record: &AttemptRecord,
+    ) -> Result<(), Fail> {
+        let record =
+            serde_json::to_string(record).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+        let n = earlier + 1;
+        if let Some(old) = gives_way(n) {
+            self.pending.history_dropped.push((group, sequence, old));
+        }
+        self.pending.history.push(HistoryRow { group, sequence, n, record });
+        Ok(())
+    }
+}
+
+/// The attempt's record with what only the log knows, its text within its bound.
+fn record_of(
+    record: Option<AttemptRecord>,
+    lease: &Lease,
+    now: Timestamp,
+    outcome: &str,
+) -> AttemptRecord {
+    let given = record.unwrap_or_else(|| AttemptRecord {
+        attempt: 0,
+        at: now,
+        worker: String::new(),
+        revision: String::new(),
+        outcome: outcome.to_owned(),
+        text: String::new(),
+    });
+    AttemptRecord {
+        attempt: lease.attempt,
+        at: now,
+        worker: lease.worker.to_string(),
+        text: cut(&given.text, TEXT_BYTES_MAX).to_owned(),
+        ..given
+    }
+}

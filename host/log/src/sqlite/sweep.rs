@@ -1,0 +1,210 @@
+//! The sweep: removes what nobody needs any more, off the claim path (law 14).
+//!
+//! It walks each topic once, in order, up to what every group has settled. What some group still
+//! waits for or has buried is passed by, and goes when that group lets it go.
+
+use super::cache::{Floor, TopicId, unsigned};
+use super::command::Fail;
+use super::sql::json_list;
+use super::writer::Writer;
+use sqlx::{Row, query};
+use std::collections::BTreeSet;
+use windlass_core::{Sequence, Timestamp};
+
+/// Most messages one transaction removes.
+pub(super) const CHUNK: u64 = 4_096;
+/// Most samples kept of when a topic's floor was where.
+const FLOORS_KEPT: usize = 16;
+
+impl Writer {
+    /// Sweeps every topic to the end; how many messages went.
+    pub(super) async fn sweep_all(&mut self) -> Result<u64, Fail> {
+        let (conn, _) = self.parts()?;
+        let rows = query("select name from topic order by id").fetch_all(conn).await?;
+        let mut removed = 0;
+        for row in rows {
+            let (conn, cache) = self.parts()?;
+            let Ok(name) = windlass_core::Topic::new(row.try_get(0)?) else { continue };
+            let Some(topic) = cache.topic(conn, &name).await? else { continue };
+            loop {
+                let gone = self.sweep_topic(topic).await?;
+                removed += gone;
+                if gone < CHUNK {
+                    break;
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Sweeps at most a chunk of one topic; how many messages went.
+    pub(super) async fn sweep_topic(&mut self, topic: TopicId) -> Result<u64, Fail> {
+        let now = self.time.now();
+        let Some(floor) = self.floor(topic).await? else { return Ok(0) };
+        let (conn, cache) = self.parts()?;
+        let state = *cache.state(conn).await?;
+        let Some(row) = cache.topics.get_mut(&topic) else { return Ok(0) };
+        let sampled = note_floor(&mut row.floors, now, floor, state.retain_ms);
+        let aged = aged_floor(&row.floors, now, state.retain_ms);
+        let (swept, groups) = (row.swept, json_list(row.groups.iter().copied()));
+        if sampled {
+            self.pending.topics.insert(topic);
+        }
+        if floor.0 <= swept {
+            return Ok(0);
+        }
+        let held = self.held(&groups, swept, floor.0).await?;
+        let (conn, _) = self.parts()?;
+        let total = query("select count(*) from message where id > ? and id <= ?")
+            .bind(topic.rowid(Sequence(swept)))
+            .bind(topic.rowid(floor))
+            .fetch_one(&mut *conn)
+            .await?;
+        let unneeded = unsigned(&total, 0)?.saturating_sub(held.len() as u64);
+        let beyond = unneeded.saturating_sub(state.retain_messages);
+        if beyond == 0 && aged <= swept {
+            return Ok(0);
+        }
+        let rows = query("select id from message where id > ? and id <= ? order by id limit ?")
+            .bind(topic.rowid(Sequence(swept)))
+            .bind(topic.rowid(floor))
+            .bind((CHUNK + held.len() as u64).cast_signed())
+            .fetch_all(&mut *conn)
+            .await?;
+        let (mut going, mut passed_by, mut last) = (0_u64, Vec::new(), swept);
+        for row in &rows {
+            let sequence = TopicId::sequence(row.try_get(0)?).0;
+            if held.contains(&sequence) {
+                passed_by.push(sequence);
+            } else if going < CHUNK && (going < beyond || sequence <= aged) {
+                going += 1;
+            } else {
+                break;
+            }
+            last = sequence;
+        }
+        self.remove_range(topic, swept, last, &passed_by).await?;
+        Ok(going)
+    }
+
+    /// Removes what lies after `swept` up to `last`, but for `passed_by`.
+    async fn remove_range(
+        &mut self,
+        topic: TopicId,
+        swept: u64,
+        last: u64,
+        passed_by: &[u64],
+    ) -> Result<(), Fail> {
+        let (conn, cache) = self.parts()?;
+        let but = json_list(passed_by.iter().copied());
+        let condition = if passed_by.is_empty() {
+            "id > ?1 and id <= ?2"
+        } else {
+            "id > ?1 and id <= ?2 and id not in (select ?3 + value from json_each(?4))"
+        };
+        let bind = |sql: String| {
+            query(sqlx::AssertSqlSafe(sql))
+                .bind(topic.rowid(Sequence(swept)))
+                .bind(topic.rowid(Sequence(last)))
+                .bind(topic.rowid(Sequence(0)))
+                .bind(but.clone())
+        };
+        let sums = bind(format!("select count(*), sum(size) from message where {condition}"))
+            .fetch_one(&mut *conn)
+            .await?;
+        bind(format!("delete from message where {condition}")).execute(&mut *conn).await?;
+        if let Some(row) = cache.topics.get_mut(&topic) {
+            row.removed += unsigned(&sums, 0)?;
+            row.removed_bytes += unsigned(&sums, 1)?;
+            row.stragglers += passed_by.len() as u64;
+            row.swept = last;
+        }
+        self.pending.topics.insert(topic);
+        Ok(())
+    }
+
+    /// Up to where every group has taken everything and nothing is leased; none where some message
+    /// is needed because no group has claimed its topic.
+    async fn floor(&mut self, topic: TopicId) -> Result<Option<Sequence>, Fail> {
+        let (conn, cache) = self.parts()?;
+        let Some(row) = cache.topics.get(&topic) else { return Ok(None) };
+        let groups = row.groups.clone();
+        let unclaimed = row.unclaimed.iter().map(|range| range.lo).min();
+        let mut floor = unclaimed;
+        for id in groups {
+            cache.group_by_id(conn, id).await?;
+            let Some(group) = cache.groups.get(&id) else { continue };
+            let lowest = group.leases.lowest().map_or(u64::MAX, |lowest| lowest.0 - 1);
+            let own = group.cursor.0.min(lowest);
+            floor = Some(floor.map_or(own, |floor| floor.min(own)));
+        }
+        if self.pending.hides_rows() {
+            self.flush_rows().await?;
+        }
+        Ok(floor.map(Sequence))
+    }
+
+    /// Messages of a range that some group waits for or has buried.
+    async fn held(&mut self, groups: &str, after: u64, up_to: u64) -> Result<BTreeSet<u64>, Fail> {
+        self.flush().await?;
+        let (conn, _) = self.parts()?;
+        let rows = query(
+            "select seq from waiting
+              where grp in (select value from json_each(?1)) and seq > ?2 and seq <= ?3
+             union
+             select seq from dead
+              where grp in (select value from json_each(?1)) and seq > ?2 and seq <= ?3",
+        )
+        .bind(groups)
+        .bind(after.cast_signed())
+        .bind(up_to.cast_signed())
+        .fetch_all(conn)
+        .await?;
+        Ok(rows.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<_>>()?)
+    }
+}
+
+/// Samples the floor, at most sixteen times in `retain`; whether a sample was taken.
+fn note_floor(floors: &mut Vec<Floor>, now: Timestamp, floor: Sequence, retain_ms: u64) -> bool {
+    let apart = retain_ms / FLOORS_KEPT as u64;
+    let wanted = floors
+        .last()
+        .is_none_or(|last| last.floor < floor.0 && now.0.saturating_sub(last.at) >= apart);
+    if wanted {
+        // Of those that have aged, only the newest tells anything.
+        let aged = floors.iter().take_while(|sample| sample.at + retain_ms <= now.0).count();
+        floors.drain(..aged.saturating_sub(1));
+        floors.push(Floor { at: now.0, floor: floor.0 });
+    }
+    wanted
+}
+
+/// The floor as it was `retain` ago.
+fn aged_floor(floors: &[Floor], now: Timestamp, retain_ms: u64) -> u64 {
+    floors
+        .iter()
+        .rev()
+        .find(|sample| sample.at.saturating_add(retain_ms) <= now.0)
+        .map_or(0, |sample| sample.floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_counts_once_it_is_as_old_as_retain() {
+        let mut floors = Vec::new();
+        assert!(note_floor(&mut floors, Timestamp(1_000), Sequence(5), 1_600));
+        assert!(!note_floor(&mut floors, Timestamp(1_050), Sequence(9), 1_600), "too soon");
+        assert!(note_floor(&mut floors, Timestamp(1_100), Sequence(9), 1_600));
+        assert!(!note_floor(&mut floors, Timestamp(2_000), Sequence(9), 1_600), "no news");
+        assert_eq!(aged_floor(&floors, Timestamp(2_599), 1_600), 0);
+        assert_eq!(aged_floor(&floors, Timestamp(2_600), 1_600), 5);
+        assert_eq!(aged_floor(&floors, Timestamp(9_999), 1_600), 9);
+        for at in 1..1_000 {
+            note_floor(&mut floors, Timestamp(10_000 + at * 10), Sequence(100 + at), 1_600);
+            assert!(floors.len() <= FLOORS_KEPT + 2, "{}", floors.len());
+        }
+    }
+}
