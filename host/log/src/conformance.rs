@@ -1,1 +1,291 @@
-//! The suite.
+//! The suite that every backend runs: one named case for each thing the law promises.
+//!
+//! A backend writes a [`Harness`] and lists the cases with [`conformance!`](crate::conformance!).
+//! What a backend cannot show (no second process, no clock to move) a case skips, saying so. Cases
+//! wait for signals, or look again; they never sleep. A case's comment names the rows of the list
+//! of seed behaviours (`A-`) and faults (`W`) that it covers:
+//!
+//! | row | cases |
+//! |---|---|
+//! | A-01 | `publish_is_there_after_reopen`, `a_claimed_message_comes_again_after_a_crash`, `lease_end_makes_it_claimable_with_a_higher_attempt` |
+//! | A-02 | `concurrent_publishers_lose_nothing`, `a_dropped_publish_is_never_half_stored` |
+//! | A-03 | `claim_gives_the_oldest_first`, `claim_takes_no_more_than_asked`, `two_claimers_never_hold_the_same_message` |
+//! | A-04 | `a_leased_message_is_not_given_again`, `used_up_attempts_are_not_charged_to_the_batch` |
+//! | A-05 | `an_acked_message_is_never_given_again`, `retry_keeps_the_attempt_count_over_reopen` |
+//! | A-06 | `two_groups_each_get_every_message_of_one_copy`, `the_work_queue_holds_nothing_back_until_declared` |
+//! | A-07 | `a_claim_with_a_start_declares_the_group`, `latest_never_sees_what_came_before`, `a_known_group_keeps_its_position_and_takes_the_policy` |
+//! | A-08 | `a_claim_without_a_start_on_an_unknown_group_is_refused` |
+//! | A-09 | `counts_follow_a_message_through_its_life`, `a_topic_never_includes_its_subtopics` |
+//! | A-10 | `purge_removes_for_good_and_says_how_many`, `redrive_gives_each_once_with_fresh_attempts`, `redriven_messages_are_live_after_a_crash` |
+//! | A-11 | `sweep_never_removes_what_a_group_needs`, `settled_messages_go_after_the_span`, `settled_messages_beyond_the_count_go` |
+//! | A-12 | `ended_leases_come_first_then_due_ones_then_new_ones` (the cost is measured elsewhere) |
+//! | A-13 | `an_ack_of_one_group_leaves_the_other_groups_alone`, `settling_twice_says_already_settled` |
+//! | A-14 | the memory log is made of such functions; `model` compares backends with it |
+//! | A-15 | `ids_rise_in_publish_order_and_as_strings`, `ids_never_fall_across_reopen`, `ids_never_fall_when_the_wall_clock_steps_back`, `two_processes_never_make_the_same_id` |
+//! | A-16 | `a_topic_never_includes_its_subtopics` |
+//! | A-20 | `a_topic_without_groups_loses_nothing` |
+//! | A-22 | `a_zero_lease_is_claimable_at_once` |
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a suite: what fails is a panic, with its place"
+)]
+
+pub mod admin;
+pub mod claim;
+pub mod counts;
+pub mod fence;
+pub mod groups;
+pub mod kit;
+pub mod live;
+pub mod publish;
+pub mod retain;
+pub mod sends;
+pub mod settle;
+pub mod time;
+
+use crate::DynLog;
+use crate::clock::TestClock;
+use crate::memory::MemoryLog;
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::MessageId;
+
+/// One backend under test. Each case opens its own, empty.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// The log as it is open now.
+    fn log(&self) -> DynLog;
+
+    /// Closes the log and opens it again, as by a restart. A log that is not durable stays as it is.
+    async fn reopen(&self) -> DynLog;
+
+    /// Opens the log again without closing it, as after a kill.
+    async fn crash(&self) -> DynLog {
+        self.reopen().await
+    }
+
+    /// A second opening of the same log, as by another process.
+    async fn second_process(&self) -> Option<DynLog> {
+        None
+    }
+
+    /// The clock, where it can be moved.
+    fn clock(&self) -> Option<&TestClock>;
+
+    /// Lets time pass: at once where the clock can be moved, else by waiting.
+    async fn advance(&self, span: Duration) {
+        if let Some(clock) = self.clock() {
+            clock.advance(span);
+        } else {
+            tokio::time::sleep(span).await;
+        }
+    }
+
+    /// Makes the stored record of a message unreadable; whether the backend has such a thing.
+    async fn corrupt(&self, _id: MessageId) -> bool {
+        false
+    }
+}
+
+/// Says that a case does not apply to this backend.
+#[expect(clippy::print_stderr, reason = "a skip is said aloud")]
+pub fn skip(case: &str, why: &str) {
+    eprintln!("SKIPPED {case}: {why}");
+}
+
+/// The memory log's harness.
+#[derive(Debug)]
+pub struct MemoryHarness {
+    log: Arc<MemoryLog>,
+    clock: Arc<TestClock>,
+}
+
+impl MemoryHarness {
+    /// An empty memory log on a clock that stands still.
+    #[must_use]
+    pub fn open() -> Self {
+        let clock = Arc::new(TestClock::default());
+        Self { log: MemoryLog::new(Arc::<TestClock>::clone(&clock)), clock }
+    }
+}
+
+#[async_trait]
+impl Harness for MemoryHarness {
+    fn log(&self) -> DynLog {
+        Arc::<MemoryLog>::clone(&self.log)
+    }
+
+    async fn reopen(&self) -> DynLog {
+        self.log()
+    }
+
+    fn clock(&self) -> Option<&TestClock> {
+        Some(&self.clock)
+    }
+}
+
+/// Lists every case as a test. `$open` is an async block or call that gives a [`Harness`].
+#[macro_export]
+macro_rules! conformance {
+    ($open:expr) => {
+        $crate::conformance! { @list $open;
+            publish {
+                publish_is_there_after_reopen
+                concurrent_publishers_lose_nothing
+                a_dropped_publish_is_never_half_stored
+                ids_rise_in_publish_order_and_as_strings
+                ids_never_fall_across_reopen
+                ids_never_fall_when_the_wall_clock_steps_back
+                two_processes_never_make_the_same_id
+                every_part_of_a_message_survives
+                empty_and_largest_messages_survive
+                too_large_a_message_stores_nothing
+                parts_not_built_yet_are_refused_by_name
+                an_undeclared_topic_takes_nothing_where_topics_are_declared
+                one_bad_message_stores_none_of_its_batch
+                an_empty_batch_is_an_empty_answer
+                a_closed_log_says_so
+            }
+            claim {
+                claim_gives_the_oldest_first
+                claim_takes_no_more_than_asked
+                a_claim_carries_what_a_worker_needs
+                a_leased_message_is_not_given_again
+                lease_end_makes_it_claimable_with_a_higher_attempt
+                ended_leases_come_first_then_due_ones_then_new_ones
+                ended_leases_come_by_their_end
+                due_ones_come_by_due_time
+                two_claimers_never_hold_the_same_message
+                the_in_flight_limit_is_never_passed
+                waiting_retries_do_not_count_as_in_flight
+                an_ended_lease_comes_again_at_the_in_flight_limit
+                used_up_attempts_are_not_charged_to_the_batch
+                a_zero_lease_is_claimable_at_once
+                a_huge_lease_does_not_overflow
+                a_claimed_message_comes_again_after_a_crash
+                an_unreadable_record_never_costs_the_batch
+            }
+            fence {
+                a_late_settle_by_the_first_holder_changes_nothing
+                a_late_extension_by_the_first_holder_is_lost
+                an_extension_moves_the_lease
+                a_token_stays_current_until_somebody_acts_on_the_lease_end
+                settling_twice_says_already_settled
+                two_settlements_of_one_token_apply_once
+                a_released_or_retried_token_is_lost
+                a_redriven_token_is_lost
+                a_settle_after_death_says_already_settled
+                a_made_up_token_is_lost
+                tokens_never_repeat_across_reopen
+                one_stale_settlement_does_not_spoil_the_batch
+                a_token_outlives_a_reopen
+            }
+            settle {
+                an_acked_message_is_never_given_again
+                acks_may_come_out_of_order
+                a_retry_is_never_given_before_its_time
+                retry_keeps_the_attempt_count_over_reopen
+                an_uncounted_retry_gives_the_attempt_back
+                an_uncounted_retry_on_the_last_attempt_never_kills
+                a_release_is_claimable_at_once_and_costs_no_attempt
+                a_release_leaves_no_history
+                the_last_retry_is_a_dead_letter
+                dead_letter_keeps_message_reason_and_history
+                the_last_lease_end_is_a_dead_letter_with_nobody_claiming
+                a_worker_that_always_dies_uses_up_the_attempts
+                fewer_attempts_allowed_kill_ended_leases_with_nobody_claiming
+                history_keeps_the_first_five_and_last_twenty
+                history_text_is_cut_never_refused
+                a_message_is_never_in_two_places_or_in_none
+            }
+            sends {
+                sends_commit_with_the_ack_in_order
+                a_refused_send_leaves_the_message_leased_and_publishes_nothing
+                one_refused_settlement_does_not_spoil_the_batch
+                sends_of_a_stale_ack_never_appear
+                sends_to_the_own_topic_come_after
+                sends_and_ack_are_there_after_a_crash
+            }
+            groups {
+                a_claim_without_a_start_on_an_unknown_group_is_refused
+                a_claim_with_a_start_declares_the_group
+                earliest_sees_everything_stored
+                latest_never_sees_what_came_before
+                a_known_group_keeps_its_position_and_takes_the_policy
+                groups_survive_a_reopen
+                two_groups_each_get_every_message_of_one_copy
+                an_ack_of_one_group_leaves_the_other_groups_alone
+                the_work_queue_holds_nothing_back_until_declared
+                a_topic_never_includes_its_subtopics
+            }
+            retain {
+                sweep_never_removes_what_a_group_needs
+                sweep_never_removes_what_is_dead
+                settled_messages_go_after_the_span
+                settled_messages_beyond_the_count_go
+                a_slow_group_holds_the_copy_for_all
+                a_topic_without_groups_loses_nothing
+                a_first_group_at_latest_leaves_the_earlier_ones_needed
+                what_only_a_dead_letter_held_goes_with_it
+                a_late_group_reads_what_is_retained
+            }
+            counts {
+                counts_follow_a_message_through_its_life
+                counts_of_a_topic_are_sums_over_its_groups
+                bytes_count_each_needed_message_once
+                the_oldest_is_the_oldest_unsettled
+                counts_are_the_same_after_reopen
+                topics_are_listed_by_name
+                reading_counts_never_changes_them
+            }
+            admin {
+                dead_letters_are_listed_by_group_and_sequence_in_pages
+                one_dead_letter_is_shown_by_id
+                redrive_gives_each_once_with_fresh_attempts
+                redrive_of_one_group_leaves_the_others
+                redrive_keeps_the_history
+                redriven_messages_are_live_after_a_crash
+                purge_removes_for_good_and_says_how_many
+                purge_never_touches_a_live_message
+                unknown_topics_and_groups_are_named
+                dead_letters_survive_a_reopen
+            }
+            live {
+                a_publish_wakes_every_group
+                a_due_time_wakes
+                a_lease_end_wakes
+                a_release_wakes
+                a_redrive_wakes
+                room_under_the_in_flight_limit_wakes
+                a_wake_up_before_the_wait_is_not_lost
+                sends_of_an_ack_wake
+                another_processs_publish_wakes
+                another_processs_lease_end_wakes
+            }
+            time {
+                wall_steps_touch_neither_leases_nor_retries
+                log_time_never_goes_back_over_a_reboot
+                a_reboot_touches_neither_leases_nor_retries
+                time_goes_on_while_the_log_is_closed
+                two_processes_agree_on_the_time
+                two_processes_never_hold_the_same_message
+                one_process_settles_what_the_other_claimed
+                two_processes_agree_on_counts_and_groups
+                a_dead_letter_of_one_process_is_redriven_by_the_other
+            }
+        }
+    };
+    (@list $open:expr; $($area:ident { $($case:ident)* })*) => {
+        $(mod $area {
+            #[expect(unused_imports, reason = "where the harness is made")]
+            use super::*;
+            $(#[tokio::test]
+            async fn $case() {
+                $crate::conformance::$area::$case(&$open.await).await;
+            })*
+        })*
+    };
+}
