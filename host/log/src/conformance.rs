@@ -47,7 +47,7 @@ pub mod time;
 
 use crate::DynLog;
 use crate::clock::TestClock;
-use crate::memory::MemoryLog;
+use crate::memory::{MemoryLog, MemoryOptions};
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,8 +107,14 @@ impl MemoryHarness {
     /// An empty memory log on a clock that stands still.
     #[must_use]
     pub fn open() -> Self {
+        Self::with_options(MemoryOptions::default())
+    }
+
+    /// One that does by itself what `options` say.
+    #[must_use]
+    pub fn with_options(options: MemoryOptions) -> Self {
         let clock = Arc::new(TestClock::default());
-        Self { log: MemoryLog::new(Arc::<TestClock>::clone(&clock)), clock }
+        Self { log: MemoryLog::with_options(Arc::<TestClock>::clone(&clock), options), clock }
     }
 }
 

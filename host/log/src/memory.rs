@@ -30,20 +30,19 @@ use windlass_core::{Group, NewMessage, Timestamp, Topic};
 
 /// How long what is not needed is kept, unless set otherwise.
 const RETAIN: (Duration, u64) = (Duration::from_mins(5), 10_000);
-/// Longest the background task sleeps; it then looks, and sleeps again.
-const SLEEP_MAX: Duration = Duration::from_hours(1);
-
+/// How often the log sweeps; also each time as much was settled as `retain` keeps.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
 /// What a [`MemoryLog`] does by itself.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryOptions {
-    /// How often it sweeps; also each time as much was settled as `retain` keeps. Nothing: only
-    /// when asked.
-    pub sweep_every: Option<Duration>,
+    /// Act on lease ends and due times by itself, and sweep. Without it everything happens when
+    /// it is asked, so that one log can be compared with another step by step.
+    pub serve: bool,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self { sweep_every: Some(Duration::from_mins(1)) }
+        Self { serve: true }
     }
 }
 
@@ -54,11 +53,11 @@ pub struct MemoryLog {
     waiters: Waiters,
     time: LogTime,
     alarm: Arc<Notify>,
-    options: MemoryOptions,
 }
 
 impl MemoryLog {
-    /// An empty log. Must be called within a tokio runtime, on which its background task runs.
+    /// An empty log that serves. Must be called within a tokio runtime, on which its background
+    /// task runs.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Self::with_options(clock, MemoryOptions::default())
@@ -75,9 +74,10 @@ impl MemoryLog {
             waiters: Waiters::default(),
             time: LogTime::new(clock, offset),
             alarm: Arc::new(Notify::new()),
-            options,
         });
-        tokio::spawn(look_after(Arc::downgrade(&log)));
+        if options.serve {
+            tokio::spawn(look_after(Arc::downgrade(&log)));
+        }
         log
     }
 
@@ -133,12 +133,11 @@ async fn look_after(log: Weak<MemoryLog>) {
         let Some(held) = log.upgrade() else { return };
         let Ok(sleep) = held.act(|state, at, wakes| {
             let next = state.reap(at.now, wakes).since(at.now);
-            let Some(every) = held.options.sweep_every else { return next };
-            if at.now.since(swept_at) >= every || state.settled >= state.sweep_after() {
+            if at.now.since(swept_at) >= SWEEP_EVERY || state.settled >= state.sweep_after() {
                 state.sweep(at.now);
                 swept_at = at.now;
             }
-            next.min(every)
+            next.min(SWEEP_EVERY)
         }) else {
             return;
         };
@@ -146,7 +145,7 @@ async fn look_after(log: Weak<MemoryLog>) {
         drop(held);
         // Nothing may wait between reading the time above and this.
         tokio::select! {
-            () = clock.sleep(sleep.min(SLEEP_MAX)) => {}
+            () = clock.sleep(sleep) => {}
             () = alarm.notified() => {}
         }
     }
@@ -179,10 +178,9 @@ impl MessageLog for MemoryLog {
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, LogError>> {
         let asked = settlements.len();
-        let sweeps = self.options.sweep_every.is_some();
         self.act(|state, at, wakes| {
             let answers = settlements.into_iter().map(|one| state.settle(one, at, wakes)).collect();
-            wakes.alarm |= sweeps && state.settled >= state.sweep_after();
+            wakes.alarm |= state.settled >= state.sweep_after();
             answers
         })
         .unwrap_or_else(|closed| vec![Err(closed); asked])

@@ -36,29 +36,15 @@ impl State {
     /// charged to the batch.
     fn claim_ended(&mut self, place: usize, max: usize, now: Timestamp) -> Vec<Earlier> {
         let group = &mut self.groups[place];
+        group.give_up_used_up(now);
         let room = max.min(group.room_for_ended(now));
-        let mut again = 0;
-        let acted_on: Vec<Lease> = group
-            .leases
-            .ended(now)
-            .take_while(|lease| {
-                let last = group.is_last(lease.attempt);
-                again += usize::from(!last);
-                last || again <= room
-            })
-            .cloned()
-            .collect();
-        let mut given = Vec::new();
-        for lease in acted_on {
-            if group.is_last(lease.attempt) {
-                group.give_up_ended(&lease, now);
-            } else {
-                group.remember_silence(&lease, now);
-                let Lease { sequence, attempt: attempts, first_at, .. } = lease;
-                given.push(Earlier { sequence, attempts, first_at: Some(first_at) });
-            }
-        }
-        given
+        let ended: Vec<Lease> = group.leases.ended(now).take(room).cloned().collect();
+        let again = |lease: Lease| {
+            group.remember_silence(&lease, now);
+            let Lease { sequence, attempt: attempts, first_at, .. } = lease;
+            Earlier { sequence, attempts, first_at: Some(first_at) }
+        };
+        ended.into_iter().map(again).collect()
     }
 
     /// What waited and is due. Ended leases given again keep their place in the limit.
@@ -154,14 +140,8 @@ impl State {
             if group.stirred(since, now) {
                 wakes.group(&topic, &name);
             }
-            let ended = group.leases.ended(now);
-            let last: Vec<_> =
-                ended.filter(|lease| group.is_last(lease.attempt)).cloned().collect();
-            if !last.is_empty() {
+            if group.give_up_used_up(now) {
                 wakes.group(&topic, &name);
-            }
-            for lease in last {
-                group.give_up_ended(&lease, now);
             }
             for later in [group.leases.next_end_after(now), group.next_due_after(now)] {
                 next = later.map_or(next, |later| next.min(later));

@@ -10,10 +10,8 @@ use windlass_core::lease::{Lease, LeaseBook};
 use windlass_core::{AttemptRecord, Group, GroupPolicy, History, Sequence, Timestamp};
 
 /// The outcome of an attempt whose worker never answered.
-pub(super) const LEASE_ENDED: &str = "lease-ended";
+const LEASE_ENDED: &str = "lease-ended";
 const LEASE_ENDED_TEXT: &str = "the lease ended without an answer";
-/// Why a message is dead when its worker gave no record.
-const DEAD_LETTERED: &str = "dead-letter";
 
 /// A delivery that waits for its time.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +59,18 @@ pub(super) struct Earlier {
     pub(super) sequence: Sequence,
     pub(super) attempts: u32,
     pub(super) first_at: Option<Timestamp>,
+}
+
+/// A record of nothing but an outcome.
+pub(super) fn bare_record(outcome: &str) -> AttemptRecord {
+    AttemptRecord {
+        attempt: 0,
+        at: Timestamp(0),
+        worker: String::new(),
+        revision: String::new(),
+        outcome: outcome.into(),
+        text: String::new(),
+    }
 }
 
 impl GroupLog {
@@ -148,14 +158,7 @@ impl GroupLog {
 
     /// Writes down that nobody answered.
     pub(super) fn remember_silence(&mut self, lease: &Lease, now: Timestamp) {
-        let record = AttemptRecord {
-            attempt: 0,
-            at: now,
-            worker: String::new(),
-            revision: String::new(),
-            outcome: LEASE_ENDED.into(),
-            text: LEASE_ENDED_TEXT.into(),
-        };
+        let record = AttemptRecord { text: LEASE_ENDED_TEXT.into(), ..bare_record(LEASE_ENDED) };
         self.remember(lease, record, now);
     }
 
@@ -180,16 +183,22 @@ impl GroupLog {
     }
 
     /// From leased to dead.
-    pub(super) fn give_up(&mut self, lease: &Lease, reason: Option<String>, now: Timestamp) {
+    pub(super) fn give_up(&mut self, lease: &Lease, reason: &str, now: Timestamp) {
         self.leases.remove(lease.sequence);
-        let reason = reason.unwrap_or_else(|| DEAD_LETTERED.into());
-        self.dead.insert(lease.sequence, Dead { reason, attempts: lease.attempt, at: now });
+        let dead = Dead { reason: reason.to_owned(), attempts: lease.attempt, at: now };
+        self.dead.insert(lease.sequence, dead);
     }
 
-    /// The last attempt's lease ended: dead, with a word about it.
-    pub(super) fn give_up_ended(&mut self, lease: &Lease, now: Timestamp) {
-        self.remember_silence(lease, now);
-        self.give_up(lease, Some(LEASE_ENDED.into()), now);
+    /// Ended leases of last attempts: dead, with a word about it. Whether there were any.
+    pub(super) fn give_up_used_up(&mut self, now: Timestamp) -> bool {
+        let max = self.policy.max_attempts.get();
+        let last = self.leases.ended(now).filter(|lease| lease.attempt >= max);
+        let last: Vec<Lease> = last.cloned().collect();
+        for lease in &last {
+            self.remember_silence(lease, now);
+            self.give_up(lease, LEASE_ENDED, now);
+        }
+        !last.is_empty()
     }
 
     /// From dead to waiting, with fresh attempts and due at once; how many.

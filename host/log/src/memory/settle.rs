@@ -1,12 +1,12 @@
 //! Settling claims: the fence, and each disposition.
 
-use super::group::GroupLog;
+use super::group::{GroupLog, bare_record};
 use super::state::{Moment, State, Wakes};
 use crate::api::{Settled, Settlement};
 use crate::error::LogError;
 use windlass_core::lease::{Lease, Standing};
 use windlass_core::policy::DELAY_MAX;
-use windlass_core::{AttemptRecord, Disposition, NewMessage};
+use windlass_core::{AttemptRecord, Disposition, NewMessage, Timestamp};
 
 impl State {
     /// One settlement. An error, like a token that is not current, has changed nothing.
@@ -35,11 +35,12 @@ impl State {
             Disposition::Ack { sends } => self.ack(place, &lease, sends, at, wakes)?,
             Disposition::Retry { delay, counted } => {
                 let group = &mut self.groups[place];
+                let record = record.unwrap_or_else(|| bare_record("retry"));
                 if counted && group.is_last(lease.attempt) {
-                    self.dead_letter(place, &lease, record, at);
+                    bury(group, &lease, record, at.now);
                     Settled::DeadLettered
                 } else {
-                    remember(group, &lease, record, at);
+                    group.remember(&lease, record, at.now);
                     let due = at.now.after(delay.min(DELAY_MAX));
                     group.put_back(&lease, lease.attempt - u32::from(!counted), due);
                     self.look_by(due, wakes);
@@ -47,7 +48,8 @@ impl State {
                 }
             }
             Disposition::DeadLetter => {
-                self.dead_letter(place, &lease, record, at);
+                let record = record.unwrap_or_else(|| bare_record("dead-letter"));
+                bury(&mut self.groups[place], &lease, record, at.now);
                 Settled::Applied
             }
             Disposition::Release => {
@@ -79,23 +81,10 @@ impl State {
         self.let_go(self.groups[place].topic, lease.sequence);
         Ok(Settled::Applied)
     }
-
-    fn dead_letter(
-        &mut self,
-        place: usize,
-        lease: &Lease,
-        record: Option<AttemptRecord>,
-        at: Moment,
-    ) {
-        let group = &mut self.groups[place];
-        let reason = record.as_ref().map(|record| record.outcome.clone());
-        remember(group, lease, record, at);
-        group.give_up(lease, reason, at.now);
-    }
 }
 
-fn remember(group: &mut GroupLog, lease: &Lease, record: Option<AttemptRecord>, at: Moment) {
-    if let Some(record) = record {
-        group.remember(lease, record, at.now);
-    }
+fn bury(group: &mut GroupLog, lease: &Lease, record: AttemptRecord, now: Timestamp) {
+    let reason = record.outcome.clone();
+    group.remember(lease, record, now);
+    group.give_up(lease, &reason, now);
 }

@@ -8,6 +8,7 @@ use super::group::GroupLog;
 use crate::admin::{Declared, GroupSpec, TopicsMode};
 use crate::api::{Published, Start};
 use crate::error::LogError;
+use crate::validate;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,9 +102,7 @@ impl State {
 
     /// Whether a batch may be stored: first each message by itself, then against the log.
     pub(super) fn check(&self, batch: &[NewMessage]) -> Result<(), LogError> {
-        for message in batch {
-            check_parts(message)?;
-        }
+        batch.iter().try_for_each(validate::check)?;
         let undeclared = |message: &&NewMessage| !self.by_name.contains_key(&message.topic);
         if self.mode == TopicsMode::Declared
             && let Some(message) = batch.iter().find(undeclared)
@@ -227,20 +226,9 @@ impl State {
         self.groups.push(GroupLog::new(topic, group.clone(), policy, cursor));
         let topic = &mut self.topics[topic];
         topic.groups.insert(group, place);
-        topic.needed_after(cursor);
+        // It takes over what waited for a first group.
+        topic.unread_to = topic.unread_to.min(cursor);
         place
-    }
-}
-
-impl TopicLog {
-    /// A group starts after `cursor`: it takes over what waited for one, and what it reads again
-    /// is not unneeded any more.
-    fn needed_after(&mut self, cursor: Sequence) {
-        self.unread_to = self.unread_to.min(cursor);
-        self.swept_to = self.swept_to.min(cursor);
-        for (_, floor) in &mut self.samples {
-            *floor = (*floor).min(cursor);
-        }
     }
 }
 
@@ -256,20 +244,4 @@ impl Wakes {
             self.groups.push((topic.clone(), group.clone()));
         }
     }
-}
-
-fn check_parts(message: &NewMessage) -> Result<(), LogError> {
-    message
-        .check_sizes()
-        .map_err(|source| LogError::TooLarge { topic: message.topic.clone(), source })?;
-    for (is_set, part) in [
-        (message.key.is_some(), "key"),
-        (message.dedup_id.is_some(), "dedup id"),
-        (message.delay.is_some(), "delay"),
-    ] {
-        if is_set {
-            return Err(LogError::NotBuilt(part));
-        }
-    }
-    Ok(())
 }

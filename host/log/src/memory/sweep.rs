@@ -1,15 +1,20 @@
 //! Letting go of what nobody needs.
 //!
-//! Each sweep notes up to where nothing is needed (below every cursor and every lease); what a
-//! sweep at least `retain` ago had noted goes, and so does what is beyond the newest so many. What
-//! waits or is dead in some group stays, and goes as soon as its last row goes.
+//! Each sweep notes up to where nothing is needed (at or before every cursor, below every lease);
+//! what was noted `retain` ago goes, and so does what is beyond the newest so many. It walks each
+//! topic once: what waits or is dead in some group is passed by, and goes as soon as its last row
+//! goes.
 
-use super::state::State;
+use super::state::{State, TopicLog};
 use std::ops::Bound;
+use std::time::Duration;
+use windlass_core::time::millis;
 use windlass_core::{Sequence, Timestamp};
 
 /// A small `retain` is not swept after each message.
 const SETTLED_MIN: u64 = 1_000;
+/// Most often the floor is noted within one `retain`.
+const SAMPLES: u64 = 16;
 
 impl State {
     /// Removes what `retain` has let go; how many messages went.
@@ -18,7 +23,7 @@ impl State {
         (0..self.topics.len()).map(|topic| self.sweep_topic(topic, now)).sum()
     }
 
-    /// After how many settled messages a log that sweeps by itself does so: as many as it keeps.
+    /// After how many settled messages a log that serves sweeps: as many as it keeps.
     pub(super) fn sweep_after(&self) -> u64 {
         self.retain.1.max(SETTLED_MIN)
     }
@@ -32,27 +37,37 @@ impl State {
 
     fn sweep_topic(&mut self, topic: usize, now: Timestamp) -> u64 {
         let Some(floor) = self.floor(topic) else { return 0 };
-        let line = self.line(topic, floor, now);
+        let (span, most) = self.retain;
+        self.topics[topic].note_floor(floor, now, span);
+        let aged = self.topics[topic].aged_floor(now, span);
         let swept_to = self.topics[topic].swept_to;
         if floor <= swept_to {
             return 0;
         }
-        let mut unneeded: Vec<_> = self.topics[topic]
+        let after = (Bound::Excluded(swept_to), Bound::Included(floor));
+        let walked: Vec<_> = self.topics[topic]
             .messages
-            .range((Bound::Excluded(swept_to), Bound::Included(floor)))
-            .map(|(sequence, _)| *sequence)
-            .filter(|sequence| !self.is_held(topic, *sequence))
+            .range(after)
+            .map(|(sequence, _)| (*sequence, self.is_held(topic, *sequence)))
             .collect();
-        let most = usize::try_from(self.retain.1).unwrap_or(usize::MAX);
-        let beyond = unneeded.len().saturating_sub(most);
-        let line = beyond.checked_sub(1).map_or(line, |last| line.max(unneeded[last]));
-        unneeded.retain(|sequence| *sequence <= line);
-        let topic = &mut self.topics[topic];
-        for sequence in &unneeded {
-            topic.messages.remove(sequence);
+        let unneeded = walked.iter().filter(|(_, held)| !held).count() as u64;
+        let beyond = unneeded.saturating_sub(most);
+        if beyond == 0 && aged <= swept_to {
+            return 0;
         }
-        topic.swept_to = swept_to.max(line);
-        unneeded.len() as u64
+        let topic = &mut self.topics[topic];
+        let mut gone = 0;
+        for (sequence, held) in walked {
+            if !held {
+                if gone >= beyond && sequence > aged {
+                    break;
+                }
+                topic.messages.remove(&sequence);
+                gone += 1;
+            }
+            topic.swept_to = sequence;
+        }
+        gone
     }
 
     /// Up to here every group has read and nothing is leased. Without a group everything is needed.
@@ -60,21 +75,26 @@ impl State {
         let groups = self.topics[topic].groups.values();
         groups.map(|place| self.groups[*place].floor()).min()
     }
+}
 
-    /// Notes the floor, and says what was below it for long enough.
-    fn line(&mut self, topic: usize, floor: Sequence, now: Timestamp) -> Sequence {
-        let span = self.retain.0;
-        let samples = &mut self.topics[topic].samples;
-        if samples.back().is_none_or(|(_, last)| *last != floor) {
-            samples.push_back((now, floor));
+impl TopicLog {
+    /// Notes the floor where it has risen, not more often than needed.
+    fn note_floor(&mut self, floor: Sequence, now: Timestamp, span: Duration) {
+        let apart = millis(span) / SAMPLES;
+        let is_due = |(at, last): &(Timestamp, Sequence)| *last < floor && now.0 - at.0 >= apart;
+        if !self.samples.back().is_none_or(is_due) {
+            return;
         }
-        let is_old = |(at, _): &(Timestamp, Sequence)| at.after(span) <= now;
-        while samples.get(1).is_some_and(is_old) {
-            samples.pop_front();
+        // Of those that have aged, only the newest tells anything.
+        while self.samples.get(1).is_some_and(|(at, _)| at.after(span) <= now) {
+            self.samples.pop_front();
         }
-        samples
-            .front()
-            .filter(|sample| is_old(sample))
-            .map_or(Sequence(0), |(_, at)| floor.min(*at))
+        self.samples.push_back((now, floor));
+    }
+
+    /// The floor as it was `retain` ago.
+    fn aged_floor(&self, now: Timestamp, span: Duration) -> Sequence {
+        let aged = self.samples.iter().rev().find(|(at, _)| at.after(span) <= now);
+        aged.map_or(Sequence(0), |(_, floor)| *floor)
     }
 }
