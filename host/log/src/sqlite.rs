@@ -47,6 +47,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinHandle;
 use windlass_core::{Group, NewMessage, Timestamp, Topic};
 
 /// Callers that may queue for the writer before the next one waits.
@@ -58,6 +59,7 @@ pub struct SqliteLog {
     place: Place,
     commands: mpsc::Sender<Command>,
     reader: Mutex<Option<SqliteConnection>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
     waiters: Arc<Waiters>,
     time: LogTime,
 }
@@ -78,8 +80,8 @@ impl SqliteLog {
             waiters.clone(),
             &options,
         );
-        tokio::spawn(writer.run(queue));
-        Ok(Arc::new(Self { place, commands, reader: Mutex::new(None), waiters, time }))
+        let writer = Mutex::new(Some(tokio::spawn(writer.run(queue))));
+        Ok(Arc::new(Self { place, commands, reader: Mutex::new(None), writer, waiters, time }))
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, LogError> {
@@ -96,6 +98,9 @@ impl SqliteLog {
         read: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
     ) -> Result<T, LogError> {
         let mut slot = self.reader.lock().await;
+        if self.commands.is_closed() {
+            return Err(LogError::Closed);
+        }
         let result = async {
             let mut conn = match slot.take() {
                 Some(conn) => conn,
@@ -175,7 +180,7 @@ impl LogAdmin for SqliteLog {
     }
 
     async fn dead_letters(&self, wanted: DeadLetterQuery) -> Result<Vec<DeadLetter>, LogError> {
-        self.read(async |conn| read::dead_letters(conn, &wanted).await).await
+        self.read(async |conn| read::dead_letters(conn, &wanted).await).await?
     }
 
     async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError> {
@@ -197,6 +202,9 @@ impl LogAdmin for SqliteLog {
     async fn close(&self) {
         // An error means that it is closed already.
         let _closed = self.ask(Command::Close).await;
+        if let Some(writer) = self.writer.lock().await.take() {
+            let _ended = writer.await;
+        }
         if let Some(conn) = self.reader.lock().await.take() {
             let _nothing_to_lose = conn.close().await;
         }

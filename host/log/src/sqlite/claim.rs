@@ -95,8 +95,11 @@ impl Writer {
     async fn claim_ended(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
         self.bury_exhausted(claiming.group, claiming.now)?;
         let max_attempts = claiming.policy.max_attempts.get();
-        let room = claiming.room();
+        let in_flight_max =
+            usize::try_from(claiming.policy.in_flight_max.get()).unwrap_or(usize::MAX);
         let Some(group) = self.cache.groups.get(&claiming.group) else { return Ok(()) };
+        let live = group.leases.len() - group.leases.ended(claiming.now).count();
+        let room = claiming.room().min(in_flight_max.saturating_sub(live));
         let ended: Vec<Lease> = group
             .leases
             .ended(claiming.now)

@@ -4,6 +4,7 @@ use super::cache::{TopicId, Unclaimed, unsigned};
 use super::record;
 use super::sql::json_list;
 use crate::admin::{Counts, DeadLetter, DeadLetterQuery, GroupState, TopicState};
+use crate::error::LogError;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row, query};
 use std::collections::{BTreeMap, BTreeSet};
@@ -325,13 +326,24 @@ async fn oldest(
 pub(super) async fn dead_letters(
     conn: &mut SqliteConnection,
     wanted: &DeadLetterQuery,
-) -> sqlx::Result<Vec<DeadLetter>> {
+) -> sqlx::Result<Result<Vec<DeadLetter>, LogError>> {
     let topic = query("select id from topic where name = ?")
         .bind(wanted.topic.as_str())
         .fetch_optional(&mut *conn)
         .await?;
-    let Some(topic) = topic else { return Ok(Vec::new()) };
+    let Some(topic) = topic else { return Ok(Err(LogError::NoTopic(wanted.topic.clone()))) };
     let topic = TopicId(unsigned(&topic, 0)?);
+    if let Some(group) = &wanted.group {
+        let known = query("select 1 from grp where topic = ? and name = ?")
+            .bind(topic.0.cast_signed())
+            .bind(group.as_str())
+            .fetch_optional(&mut *conn)
+            .await?;
+        if known.is_none() {
+            let (topic, group) = (wanted.topic.clone(), group.clone());
+            return Ok(Err(LogError::NoGroup { topic, group }));
+        }
+    }
     let (after_group, after) = match &wanted.after {
         Some((group, id)) => (Some(group.as_str()), id.sequence.0),
         None => (None, 0),
@@ -357,7 +369,7 @@ pub(super) async fn dead_letters(
     for row in &rows {
         letters.push(dead_letter(conn, &wanted.topic, row).await?);
     }
-    Ok(letters)
+    Ok(Ok(letters))
 }
 
 async fn dead_letter(

@@ -44,10 +44,21 @@ impl Writer {
         let (conn, cache) = self.parts()?;
         let state = *cache.state(conn).await?;
         let Some(row) = cache.topics.get_mut(&topic) else { return Ok(0) };
+        let swept_before = row.swept;
+        // What no group has claimed is needed as a whole: the sweep passes it by in one step.
+        while let Some(range) = row.unclaimed.iter().find(|range| range.lo == row.swept)
+            && let Some(hi) = range.hi.filter(|hi| *hi <= floor.0)
+        {
+            row.swept = hi;
+            row.stragglers += range.messages;
+        }
+        let skipped = row.swept != swept_before;
+        let next = row.unclaimed.iter().map(|range| range.lo).filter(|lo| *lo > row.swept).min();
+        let floor = Sequence(next.map_or(floor.0, |next| next.min(floor.0)));
         let sampled = note_floor(&mut row.floors, now, floor, state.retain_ms);
         let aged = aged_floor(&row.floors, now, state.retain_ms);
         let (swept, groups) = (row.swept, json_list(row.groups.iter().copied()));
-        if sampled {
+        if sampled || skipped {
             self.pending.topics.insert(topic);
         }
         if floor.0 <= swept {
@@ -62,16 +73,18 @@ impl Writer {
             .await?;
         let unneeded = unsigned(&total, 0)?.saturating_sub(held.len() as u64);
         let beyond = unneeded.saturating_sub(state.retain_messages);
-        if beyond == 0 && aged <= swept {
+        if unneeded > 0 && beyond == 0 && aged <= swept {
             return Ok(0);
         }
+        let most = CHUNK + held.len() as u64;
         let rows = query("select id from message where id > ? and id <= ? order by id limit ?")
             .bind(topic.rowid(Sequence(swept)))
             .bind(topic.rowid(floor))
-            .bind((CHUNK + held.len() as u64).cast_signed())
+            .bind(most.cast_signed())
             .fetch_all(&mut *conn)
             .await?;
         let (mut going, mut passed_by, mut last) = (0_u64, Vec::new(), swept);
+        let mut seen_all = (rows.len() as u64) < most;
         for row in &rows {
             let sequence = TopicId::sequence(row.try_get(0)?).0;
             if held.contains(&sequence) {
@@ -79,9 +92,13 @@ impl Writer {
             } else if going < CHUNK && (going < beyond || sequence <= aged) {
                 going += 1;
             } else {
+                seen_all = false;
                 break;
             }
             last = sequence;
+        }
+        if seen_all {
+            last = floor.0;
         }
         self.remove_range(topic, swept, last, &passed_by).await?;
         Ok(going)
@@ -129,8 +146,8 @@ impl Writer {
         let (conn, cache) = self.parts()?;
         let Some(row) = cache.topics.get(&topic) else { return Ok(None) };
         let groups = row.groups.clone();
-        let unclaimed = row.unclaimed.iter().map(|range| range.lo).min();
-        let mut floor = unclaimed;
+        let growing = row.unclaimed.iter().find(|range| range.hi.is_none());
+        let mut floor = growing.map(|range| range.lo);
         for id in groups {
             cache.group_by_id(conn, id).await?;
             let Some(group) = cache.groups.get(&id) else { continue };

@@ -5,7 +5,7 @@
 
 use super::agenda::Agenda;
 use super::bell::Bell;
-use super::cache::{Cache, TopicId, unsigned};
+use super::cache::{Cache, GroupRow, TopicId, unsigned};
 use super::command::{Answer, Command, Fail, answer, split, storage_error};
 use super::gather::gather;
 use super::open::{OpenOptions, Place};
@@ -315,7 +315,8 @@ impl Writer {
                 self.waiters.wake_group(&group.topic_name, &group.name);
                 ring = true;
             }
-            self.agenda.set(id, group.next_event(now));
+            let next = if exhausted(group, now) { Some(now) } else { group.next_event(now) };
+            self.agenda.set(id, next);
         }
         if ring {
             self.bell.ring();
@@ -342,10 +343,7 @@ impl Writer {
     }
 
     fn has_exhausted(&self, id: u64, now: Timestamp) -> bool {
-        self.cache.groups.get(&id).is_some_and(|group| {
-            let max = group.policy.max_attempts.get();
-            group.leases.ended(now).any(|lease| lease.attempt >= max)
-        })
+        self.cache.groups.get(&id).is_some_and(|group| exhausted(group, now))
     }
 
     /// Buries what has used up its attempts; sweeps, where asked. Quiet when there is nothing.
@@ -464,6 +462,12 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// Whether a lease has ended whose attempts are used up.
+fn exhausted(group: &GroupRow, now: Timestamp) -> bool {
+    let max = group.policy.max_attempts.get();
+    group.leases.ended(now).any(|lease| lease.attempt >= max)
 }
 
 fn is_busy(error: &sqlx::Error) -> bool {
