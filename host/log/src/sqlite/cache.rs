@@ -389,15 +389,15 @@ impl Cache {
     }
 }
 
+/// Earliest due time of what waits.
+pub(super) const NEXT_DUE: &str = "select min(due) from waiting where grp = ? and state < 2";
+
 /// Earliest due time of what waits in a group.
 pub(super) async fn next_due(
     conn: &mut SqliteConnection,
     group: u64,
 ) -> sqlx::Result<Option<Timestamp>> {
-    let row = query("select min(due) from waiting where grp = ? and state < 2")
-        .bind(group.cast_signed())
-        .fetch_one(conn)
-        .await?;
+    let row = query(NEXT_DUE).bind(group.cast_signed()).fetch_one(conn).await?;
     Ok(row.try_get::<Option<i64>, _>(0)?.map(|due| Timestamp(due.cast_unsigned())))
 }
 

@@ -13,6 +13,17 @@ use std::sync::Arc;
 use windlass_core::lease::Lease;
 use windlass_core::{AttemptRecord, GroupPolicy, Message, Sequence, Timestamp, Token};
 
+/// What waits and is due, with its message. `state < 2` is the partial index's own condition.
+const DUE: &str = "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.key_hash, m.record
+    from waiting w left join message m on m.id = ?1 + w.seq
+    where w.grp = ?2 and w.state < 2 and w.due <= ?3 order by w.due, w.seq limit ?4";
+/// What lies behind a cursor.
+const NEW: &str =
+    "select id, size, record from message where id > ? and id <= ? order by id limit ?";
+/// Messages by sequence.
+const BY_SEQUENCE: &str =
+    "select id, record from message where id in (select ?1 + value from json_each(?2))";
+
 /// Most ended leases one transaction turns into dead letters.
 const BURIALS_MAX: usize = 1_000;
 
@@ -178,17 +189,13 @@ impl Writer {
         let Some(topic) = cache.topics.get(&claiming.topic).map(|row| row.name.clone()) else {
             return Ok(());
         };
-        let rows = query(
-            "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.key_hash, m.record
-               from waiting w left join message m on m.id = ?1 + w.seq
-              where w.grp = ?2 and w.state < 2 and w.due <= ?3 order by w.due, w.seq limit ?4",
-        )
-        .bind(claiming.topic.rowid(Sequence(0)))
-        .bind(claiming.group.cast_signed())
-        .bind(claiming.now.0.cast_signed())
-        .bind(limit as i64)
-        .fetch_all(&mut *conn)
-        .await?;
+        let rows = query(DUE)
+            .bind(claiming.topic.rowid(Sequence(0)))
+            .bind(claiming.group.cast_signed())
+            .bind(claiming.now.0.cast_signed())
+            .bind(limit as i64)
+            .fetch_all(&mut *conn)
+            .await?;
         let mut taken = Vec::with_capacity(rows.len());
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -249,14 +256,12 @@ impl Writer {
             self.flush_rows().await?;
         }
         let (conn, _) = self.parts()?;
-        let rows = query(
-            "select id, size, record from message where id > ? and id <= ? order by id limit ?",
-        )
-        .bind(claiming.topic.rowid(cursor))
-        .bind(claiming.topic.rowid(Sequence::MAX))
-        .bind(limit as i64)
-        .fetch_all(conn)
-        .await?;
+        let rows = query(NEW)
+            .bind(claiming.topic.rowid(cursor))
+            .bind(claiming.topic.rowid(Sequence::MAX))
+            .bind(limit as i64)
+            .fetch_all(conn)
+            .await?;
         for row in rows {
             let sequence = TopicId::sequence(row.try_get(0)?);
             let before = self.pass(claiming, sequence, unsigned(&row, 1)?);
@@ -377,13 +382,11 @@ impl Writer {
         let Some(name) = cache.topics.get(&topic).map(|row| row.name.clone()) else {
             return Ok(HashMap::new());
         };
-        let rows = query(
-            "select id, record from message where id in (select ?1 + value from json_each(?2))",
-        )
-        .bind(topic.rowid(Sequence(0)))
-        .bind(json_list(sequences.iter().map(|sequence| sequence.0)))
-        .fetch_all(conn)
-        .await?;
+        let rows = query(BY_SEQUENCE)
+            .bind(topic.rowid(Sequence(0)))
+            .bind(json_list(sequences.iter().map(|sequence| sequence.0)))
+            .fetch_all(conn)
+            .await?;
         let mut messages = HashMap::with_capacity(rows.len());
         for row in rows {
             let sequence = TopicId::sequence(row.try_get(0)?);
@@ -392,5 +395,31 @@ impl Writer {
             }
         }
         Ok(messages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::cache::NEXT_DUE;
+    use sqlx::{ConnectOptions, Connection};
+
+    /// The cost of a claim must not depend on the backlog: its queries search, never scan or sort.
+    #[tokio::test]
+    async fn no_statement_of_a_claim_scans_or_sorts() {
+        let mut conn =
+            sqlx::sqlite::SqliteConnectOptions::new().in_memory(true).connect().await.unwrap();
+        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut conn).await.unwrap();
+        for statement in [DUE, NEW, BY_SEQUENCE, NEXT_DUE] {
+            let explain = format!("explain query plan {statement}");
+            let rows = query(sqlx::AssertSqlSafe(explain)).fetch_all(&mut conn).await.unwrap();
+            for row in rows {
+                let step: String = row.get("detail");
+                let list = step == "SCAN json_each VIRTUAL TABLE INDEX 1:";
+                assert!(list || !step.starts_with("SCAN"), "{statement}: {step}");
+                assert!(!step.contains("B-TREE"), "{statement}: {step}");
+            }
+        }
+        conn.close().await.unwrap();
     }
 }

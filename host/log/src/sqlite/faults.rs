@@ -1,20 +1,24 @@
-//! Faults that tests inject into the SQLite log.
+//! Faults that tests inject into the SQLite log, and what they may look at.
 
-use sqlx::query;
 use sqlx::sqlite::SqliteConnection;
-use std::sync::Arc;
+use sqlx::{Row, query};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is to go wrong.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     /// So many of the next commits fail in SQLite itself.
     pub failing_commits: Arc<AtomicU32>,
+    /// What `pragma synchronous` said at each commit: 1 is NORMAL, 2 is FULL.
+    pub commits: Arc<Mutex<Vec<i64>>>,
 }
 
 impl Faults {
     /// Takes the transaction away, so that the COMMIT that follows answers an error.
     pub(super) async fn before_commit(&self, conn: &mut SqliteConnection) -> sqlx::Result<()> {
+        let row = query("pragma synchronous").fetch_one(&mut *conn).await?;
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner).push(row.try_get(0)?);
         let one_less = |left: u32| left.checked_sub(1);
         let order = Ordering::Relaxed;
         if self.failing_commits.fetch_update(order, order, one_less).is_ok() {
