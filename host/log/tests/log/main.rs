@@ -1,5 +1,6 @@
 //! The log's one test binary: the suite against each backend, and the model.
 
+mod crash;
 mod sqlite;
 
 mod memory {
