@@ -1,0 +1,180 @@
+//! A consumer: a component with its limits, grants and way of sending, ready to be called.
+//!
+//! Owns the warm instances, where the policy keeps any. One call is in `invoke`.
+
+use crate::bindings::GuestPre;
+use crate::component::{CheckError, Component};
+use crate::delivery::Delivery;
+use crate::engine::Engine;
+use crate::instance::Instance;
+use crate::ports::Outbox;
+use crate::store::StoreData;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::{Grants, Limits};
+
+/// How a guest's sends go out.
+#[derive(Clone, Default)]
+pub enum SendMode {
+    /// Collected, and committed with the ack.
+    #[default]
+    WithAck,
+    /// At once, through the outbox, whatever becomes of the delivery.
+    Immediate(Arc<dyn Outbox>),
+}
+
+/// How long an instance lives.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum InstancePolicy {
+    /// For one message.
+    #[default]
+    Fresh,
+    /// For several, one after the other. An instance is replaced earlier when it has used three
+    /// quarters of its memory, and after anything but `ok`.
+    Warm {
+        /// Most messages.
+        messages: NonZeroU32,
+        /// Longest life.
+        age: Duration,
+    },
+}
+
+/// What a consumer is made of beside its component.
+#[derive(Clone, Default)]
+pub struct ConsumerConfig {
+    /// Its name, for logs.
+    pub name: String,
+    /// What an invocation may use.
+    pub limits: Limits,
+    /// What the guest may do.
+    pub grants: Grants,
+    /// How its sends go out.
+    pub sends: SendMode,
+    /// How long its instances live.
+    pub instances: InstancePolicy,
+}
+
+/// The part of the configuration that every store has at hand.
+pub(crate) struct Settings {
+    pub(crate) limits: Limits,
+    pub(crate) grants: Grants,
+    pub(crate) sends: SendMode,
+}
+
+/// A component ready to be called, under its limits. Cheap to clone; immutable: another
+/// configuration or component is another consumer.
+#[derive(Clone)]
+pub struct Consumer(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    component: Component,
+    name: String,
+    settings: Arc<Settings>,
+    instances: InstancePolicy,
+    idle: Mutex<Vec<Instance>>,
+}
+
+impl Consumer {
+    /// Checks that `component` can start under these limits; the rest was checked when it was
+    /// loaded.
+    pub fn new(
+        engine: &Engine,
+        component: &Component,
+        config: ConsumerConfig,
+    ) -> Result<Self, CheckError> {
+        let needed = component.report().memory_bytes_min;
+        let limit = config.limits.memory_bytes;
+        if needed > limit {
+            return Err(CheckError::Memory { needed, limit });
+        }
+        let ConsumerConfig { name, limits, grants, sends, instances } = config;
+        Ok(Self(Arc::new(Inner {
+            engine: engine.clone(),
+            component: component.clone(),
+            name,
+            settings: Arc::new(Settings { limits, grants, sends }),
+            instances,
+            idle: Mutex::default(),
+        })))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its code.
+    #[must_use]
+    pub fn component(&self) -> &Component {
+        &self.0.component
+    }
+
+    /// What an invocation may use.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.0.settings.limits
+    }
+
+    /// When a handler that starts now has used up its wall clock.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.limits().wall
+    }
+
+    /// Drops warm instances that wait for a message, which frees their memory.
+    pub fn drop_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        self.0.engine.idle_ended(idle.len());
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(crate) fn pre(&self) -> &GuestPre<StoreData> {
+        self.0.component.pre()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Instance>> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An instance for `delivery`: a warm one that may still serve, else a new one.
+    pub(crate) fn acquire(&self, delivery: &Delivery) -> Instance {
+        while let Some(mut instance) = self.pop_idle() {
+            if instance.may_serve(&self.0.instances) {
+                instance.begin(delivery.clone());
+                return instance;
+            }
+        }
+        Instance::new(self.0.engine.wasm(), &self.0.settings, delivery.clone())
+    }
+
+    fn pop_idle(&self) -> Option<Instance> {
+        if self.0.instances == InstancePolicy::Fresh {
+            return None;
+        }
+        let instance = self.idle().pop()?;
+        self.0.engine.idle_ended(1);
+        Some(instance)
+    }
+
+    /// Takes an instance back. `clean`: its guest answered `ok` within all limits.
+    pub(crate) fn release(&self, mut instance: Instance, clean: bool) {
+        if clean && instance.may_serve(&self.0.instances) && self.0.engine.may_keep_idle() {
+            instance.bury_messages();
+            self.idle().push(instance);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.engine.idle_ended(idle.len());
+    }
+}

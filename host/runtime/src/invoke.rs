@@ -1,0 +1,104 @@
+//! One call into a guest, from a delivery to its outcome.
+//!
+//! Owns the clock around the call: the wall clock and the caller's stop are looked at whenever
+//! the guest waits or yields, its computing is billed by the time it is being polled. Reads no
+//! answer; that is `classify`.
+
+use crate::classify::{self, Ending};
+use crate::consumer::Consumer;
+use crate::delivery::{Delivery, Stop};
+use crate::meter::Meter;
+use crate::output::Output;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, sleep_until};
+use windlass_core::Outcome;
+
+/// What came of one call.
+#[derive(Debug)]
+pub struct Invocation {
+    /// What it came to.
+    pub outcome: Outcome,
+    /// What the guest printed.
+    pub output: Output,
+    /// From the call of `invoke` to the outcome.
+    pub elapsed: Duration,
+    /// How much of that the guest computed.
+    pub cpu: Duration,
+    /// The most memory it had, all its memories together, in bytes.
+    pub memory_peak: u64,
+}
+
+/// How the wait for a call ended.
+enum Waited<T> {
+    Called(T),
+    Stopped(Stop),
+    TimedOut,
+}
+
+impl Consumer {
+    /// Hands `delivery` to the guest. When `stop` ends first, the call ends at once with what
+    /// `stop` says; [`std::future::pending`] never does.
+    ///
+    /// Needs a tokio runtime with time. Dropping the future ends the call as well.
+    pub async fn invoke(&self, delivery: Delivery, stop: impl Future<Output = Stop>) -> Invocation {
+        let _running = self.engine().running();
+        let started = Instant::now();
+        let mut instance = self.acquire(&delivery);
+        let meter = Arc::clone(&instance.data().meter);
+        let waited = wait(instance.handle(self.pre()), &meter, delivery.deadline, stop).await;
+        let data = instance.data_mut();
+        let limits = self.limits();
+        let ending = match waited {
+            Waited::Called(called) => {
+                classify::ending(called, || data.capture.last_words(), limits)
+            }
+            Waited::Stopped(stop) => Ending::Stopped(stop),
+            Waited::TimedOut => Ending::TimedOut,
+        };
+        let facts = std::mem::take(&mut data.facts);
+        let clean = matches!(ending, Ending::Answered(Ok(()))) && facts.too_much.is_none();
+        let outcome = classify::outcome(ending, facts, limits);
+        let output = data.capture.take();
+        let memory_peak = data.limiter.peak();
+        self.release(instance, clean);
+        Invocation { outcome, output, elapsed: started.elapsed(), cpu: meter.total(), memory_peak }
+    }
+}
+
+/// Polls `call` until it ends, is stopped, or `deadline` has come, billing its polls.
+async fn wait<T>(
+    call: impl Future<Output = T>,
+    meter: &Meter,
+    deadline: Instant,
+    stop: impl Future<Output = Stop>,
+) -> Waited<T> {
+    let mut call = pin!(call);
+    // A guest may use up the task's budget in every poll; the clock must be seen nevertheless.
+    let mut stop = pin!(unconstrained(stop));
+    // Most calls end in their first poll and need no timer.
+    let mut alarm = pin!(None);
+    poll_fn(|cx| {
+        meter.resume();
+        let called = call.as_mut().poll(cx);
+        meter.pause();
+        if let Poll::Ready(called) = called {
+            return Poll::Ready(Waited::Called(called));
+        }
+        if let Poll::Ready(stop) = stop.as_mut().poll(cx) {
+            return Poll::Ready(Waited::Stopped(stop));
+        }
+        if alarm.is_none() {
+            alarm.set(Some(unconstrained(sleep_until(deadline))));
+        }
+        match alarm.as_mut().as_pin_mut() {
+            Some(alarm) => alarm.poll(cx).map(|()| Waited::TimedOut),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
