@@ -1,0 +1,73 @@
+//! `topics = "declared"` and `[topics."name"]`.
+//!
+//! TOML does not let one key be a string and a table. So that a manifest may say both, the line
+//! with the string is taken out of the text first, leaving the lines' numbers as they are.
+
+use super::section::Section;
+use std::borrow::Cow;
+use windlass_core::Topic;
+use windlass_log::TopicsMode;
+
+const TOPIC: (&[&str], &[&str]) =
+    (&[], &["max-messages", "max-bytes", "retain", "max-age", "dedup-window"]);
+
+/// The text without a `topics = "..."` line above its first table, and the string that it gave,
+/// where the text has `[topics...]` tables too.
+pub(crate) fn split_mode(text: &str) -> (Cow<'_, str>, Option<&str>) {
+    let has_tables = text.lines().any(|line| line.trim_start().starts_with("[topics"));
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if !has_tables || line.trim_start().starts_with('[') {
+            break;
+        }
+        if let Some(mode) = mode_of(line) {
+            let blank = " ".repeat(line.trim_end().len());
+            let end = start + line.trim_end().len();
+            return (Cow::Owned([&text[..start], &blank, &text[end..]].concat()), Some(mode));
+        }
+        start += line.len();
+    }
+    (Cow::Borrowed(text), None)
+}
+
+fn mode_of(line: &str) -> Option<&str> {
+    let value = line.trim().strip_prefix("topics")?.trim_start().strip_prefix('=')?.trim_start();
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let (mode, rest) = value[1..].split_once(quote)?;
+    let rest = rest.trim();
+    (rest.is_empty() || rest.starts_with('#')).then_some(mode)
+}
+
+/// What the manifest says about topics: whether a publish may create one, and which are declared.
+pub(crate) fn read(root: &Section<'_>, split: Option<&str>) -> (TopicsMode, Vec<Topic>) {
+    let mut mode = TopicsMode::Open;
+    let mut topics = Vec::new();
+    let mut said = |text: &str, at: &std::ops::Range<usize>| match text {
+        "declared" => mode = TopicsMode::Declared,
+        "open" => mode = TopicsMode::Open,
+        _ => root.problem(at, "`topics` must be \"declared\" or \"open\""),
+    };
+    if let Some(text) = split {
+        said(text, &(0..0));
+    }
+    let Some(value) = root.value("topics") else { return (mode, topics) };
+    if let Some(text) = value.get_ref().as_str() {
+        said(text, &value.span());
+        return (mode, topics);
+    }
+    let Some(tables) = value.get_ref().as_table() else {
+        root.wrong_kind("topics", value, "\"declared\", or tables such as [topics.\"orders\"]");
+        return (mode, topics);
+    };
+    for (name, entry) in tables {
+        match Topic::new(name.get_ref()) {
+            Ok(topic) => topics.push(topic),
+            Err(error) => root.problem(&name.span(), error.to_string()),
+        }
+        match entry.get_ref().as_table() {
+            Some(table) => drop(root.below("[topics.\"..\"]", table, entry.span(), TOPIC)),
+            None => root.wrong_kind(name.get_ref(), entry, "a table"),
+        }
+    }
+    (mode, topics)
+}
