@@ -1,0 +1,131 @@
+//! Events: facts that are already durable, or states a consumer came to.
+//!
+//! Told once, after the fact, to whoever shows them. The dispatcher knows nobody who reads them.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use windlass_core::{Group, Message};
+use windlass_runtime::Output;
+
+/// How many events may wait for who shows them; beyond that, deliveries wait.
+const WAITING_MAX: usize = 1_024;
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A delivery came to its end.
+    Delivered(Box<Delivered>),
+    /// A consumer stopped claiming.
+    Paused {
+        /// Which.
+        consumer: Arc<str>,
+        /// The outcome's name that made it pause.
+        reason: &'static str,
+        /// What is missing or wrong.
+        text: String,
+        /// When it tries again; never by itself where there is none.
+        retry: Option<Duration>,
+        /// Whether time alone may mend it.
+        mends: bool,
+    },
+    /// A consumer claims again.
+    Resumed {
+        /// Which.
+        consumer: Arc<str>,
+    },
+    /// Storage does not answer; what is to be settled is kept.
+    StorageLost {
+        /// What it says.
+        text: String,
+    },
+    /// Storage answers again, and what was kept is written.
+    StorageBack,
+    /// Time has passed; there may be something to sum up.
+    Tick,
+    /// The run is over; nothing follows.
+    End,
+}
+
+/// One delivery from its claim to its settlement.
+#[derive(Debug)]
+pub(crate) struct Delivered {
+    /// Whose.
+    pub consumer: Arc<str>,
+    /// As which group.
+    pub group: Group,
+    /// Of what.
+    pub message: Arc<Message>,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// The group's maximum.
+    pub attempts_max: u32,
+    /// The outcome's name.
+    pub outcome: &'static str,
+    /// What there is to say beyond the name; empty for a success.
+    pub text: String,
+    /// What became of the message.
+    pub fate: Fate,
+    /// What the guest printed.
+    pub output: Output,
+    /// From the call to the outcome.
+    pub elapsed: Duration,
+    /// How much of that the guest computed.
+    pub cpu: Duration,
+    /// The most memory it had.
+    pub memory_peak: u64,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Settled for good; so many messages were sent with the ack.
+    Acked {
+        /// How many.
+        sent: usize,
+    },
+    /// Again after this long.
+    Retry {
+        /// How long.
+        delay: Duration,
+    },
+    /// A dead letter.
+    Dead,
+    /// Given back, the attempt too.
+    Released,
+    /// The lease was lost: nothing was settled.
+    Lost,
+    /// The settlement could not be written before the end; the lease will end by itself.
+    Unwritten,
+}
+
+impl Fate {
+    /// Its name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Acked { .. } => "ack",
+            Self::Retry { .. } => "retry",
+            Self::Dead => "dead-letter",
+            Self::Released => "release",
+            Self::Lost => "lease-lost",
+            Self::Unwritten => "unwritten",
+        }
+    }
+}
+
+/// Where events are told.
+#[derive(Debug, Clone)]
+pub(crate) struct Events(mpsc::Sender<Event>);
+
+impl Events {
+    /// A teller, and where its events come out in order.
+    pub(crate) fn channel() -> (Self, mpsc::Receiver<Event>) {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        (Self(sender), receiver)
+    }
+
+    /// Tells an event; waits while too many are waiting. With nobody there it is told to nobody.
+    pub(crate) async fn tell(&self, event: Event) {
+        drop(self.0.send(event).await);
+    }
+}

@@ -1,0 +1,89 @@
+//! Holding a lease while its handler runs.
+//!
+//! Owns when a lease is extended and how far: by the group's lease at each third of it, and never
+//! past the handler's deadline and the margin for settling, which the last extension reaches.
+
+use std::time::Duration;
+use windlass_core::Timestamp;
+use windlass_core::limits::SETTLE_MARGIN;
+use windlass_log::{Claim, DynLog, Extended, Extension};
+
+/// How long after an extension that storage could not take the next one is tried, at most.
+const RETRY_MOST: Duration = Duration::from_secs(1);
+
+/// A lease and how far it may go.
+#[derive(Debug, Clone, Copy)]
+struct Holding {
+    lease: Duration,
+    until: Timestamp,
+    /// Never later than this.
+    end_max: Timestamp,
+}
+
+impl Holding {
+    /// When the lease is to be extended next, if it is; `last` is when it was claimed or extended.
+    fn next(&self, last: Timestamp) -> Option<Timestamp> {
+        (self.until < self.end_max).then(|| last.after(self.lease / 3))
+    }
+
+    /// By how much it is extended at `now`.
+    fn by(&self, now: Timestamp) -> Duration {
+        self.lease.min(self.end_max.since(now))
+    }
+}
+
+/// Keeps a claim's lease while the answer is being waited for. Returns only when it is lost.
+pub(crate) async fn hold(log: &DynLog, claim: &Claim, lease: Duration, wall: Duration) {
+    let mut last = log.now();
+    let end_max = last.after(wall).after(SETTLE_MARGIN);
+    let mut holding = Holding { lease, until: claim.lease_until, end_max };
+    while let Some(at) = holding.next(last) {
+        tokio::time::sleep(at.since(log.now())).await;
+        let now = log.now();
+        let extension = Extension { token: claim.token, lease: holding.by(now) };
+        match log.extend(vec![extension]).await.map(|answers| answers.first().copied()) {
+            Ok(Some(Extended::Lost)) => return,
+            Ok(Some(Extended::Held(until))) => {
+                holding.until = until;
+                last = now;
+            }
+            // The lease may still be ours: only the settlement tells.
+            Ok(None) | Err(_) => tokio::time::sleep(RETRY_MOST.min(lease / 10)).await,
+        }
+        if log.now() >= end_max {
+            break;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp(seconds * 1_000)
+    }
+
+    #[test]
+    fn a_lease_is_extended_each_third_and_ends_with_the_deadline_and_margin() {
+        // lease 30 s, wall 60 s: the end is never later than 65.
+        let mut holding = Holding { lease: S(30), until: at(30), end_max: at(65) };
+        let mut last = at(0);
+        let mut ends = Vec::new();
+        while let Some(next) = holding.next(last) {
+            holding.until = next.after(holding.by(next));
+            ends.push((next.0 / 1_000, holding.until.0 / 1_000));
+            last = next;
+        }
+        assert_eq!(ends, [(10, 40), (20, 50), (30, 60), (40, 65)]);
+    }
+
+    #[test]
+    fn a_lease_that_outlasts_the_deadline_is_left_alone() {
+        let holding = Holding { lease: S(60), until: at(60), end_max: at(35) };
+        assert_eq!(holding.next(at(0)), None);
+    }
+}

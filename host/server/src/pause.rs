@@ -1,0 +1,350 @@
+//! A consumer's pauses: when it stops claiming, and when it tries again.
+//!
+//! Owns the rules of the contract's law 26 that are about the consumer and not the message. The
+//! rules are a value that is told what happened ([`Rules::learn`]); [`Health`] shares it between
+//! the consumer's topics and lets them wait. After a pause one delivery goes ahead as a trial;
+//! the others wait for what comes of it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use windlass_core::Topic;
+use windlass_core::settle::Pause;
+
+/// So many deliveries in a row that miss a grant pause a consumer that had successes before.
+const GRANTS_IN_A_ROW: u32 = 20;
+const START_WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+const ROOM_WAITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+
+/// What a delivery taught about its consumer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lesson {
+    /// It was acked.
+    Success,
+    /// It entered the handler and failed there.
+    Failure,
+    /// It ended for reasons of ours.
+    Nothing,
+    /// It says that the consumer should pause.
+    Pause(Pause, Option<Topic>),
+}
+
+/// Why a consumer is paused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Paused {
+    /// The outcome's name.
+    pub reason: &'static str,
+    /// What is missing or wrong.
+    pub text: String,
+    /// How long until it tries again; never by itself where there is none.
+    pub retry: Option<Duration>,
+    /// Whether time alone may mend it.
+    pub mends: bool,
+    /// A topic that must be there before it tries again.
+    pub needs: Option<Topic>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Open,
+    /// One delivery may go ahead.
+    Trial,
+    /// It is under way.
+    Trying,
+    Paused {
+        until: Option<Instant>,
+        why: Paused,
+    },
+}
+
+/// The rules, without waiting.
+#[derive(Debug)]
+struct Rules {
+    state: State,
+    pauses_in_a_row: u32,
+    grants_in_a_row: u32,
+    succeeded: bool,
+}
+
+impl Rules {
+    fn new() -> Self {
+        Self { state: State::Open, pauses_in_a_row: 0, grants_in_a_row: 0, succeeded: false }
+    }
+
+    /// Takes a lesson in; answers the pause that begins with it, if one does.
+    fn learn(&mut self, lesson: Lesson, now: Instant) -> Option<Paused> {
+        match lesson {
+            Lesson::Success => {
+                self.succeeded = true;
+                self.went_well();
+                None
+            }
+            Lesson::Failure | Lesson::Pause(Pause::No, _) => {
+                self.went_well();
+                None
+            }
+            Lesson::Nothing => {
+                if self.state == State::Trying {
+                    self.state = State::Trial;
+                }
+                None
+            }
+            Lesson::Pause(Pause::Start(text), _) => {
+                self.pause("start-failed", text, Some(START_WAITS), None, now)
+            }
+            Lesson::Pause(Pause::Room(text), needs) => {
+                self.pause("refused", text, Some(ROOM_WAITS), needs, now)
+            }
+            Lesson::Pause(Pause::Grant(grant), _) => {
+                self.grants_in_a_row = self.grants_in_a_row.saturating_add(1);
+                if self.succeeded && self.grants_in_a_row < GRANTS_IN_A_ROW {
+                    let count = self.grants_in_a_row;
+                    self.went_well();
+                    self.grants_in_a_row = count;
+                    return None;
+                }
+                self.pause("grant-missing", grant, None, None, now)
+            }
+        }
+    }
+
+    fn went_well(&mut self) {
+        self.grants_in_a_row = 0;
+        if matches!(self.state, State::Trial | State::Trying) {
+            self.state = State::Open;
+        }
+        if self.state == State::Open {
+            self.pauses_in_a_row = 0;
+        }
+    }
+
+    /// What was under way when a pause began does not begin it again, unless it is for good.
+    fn pause(
+        &mut self,
+        reason: &'static str,
+        text: String,
+        waits: Option<(Duration, Duration)>,
+        needs: Option<Topic>,
+        now: Instant,
+    ) -> Option<Paused> {
+        if let State::Paused { until, .. } = &self.state
+            && (until.is_none() || waits.is_some())
+        {
+            return None;
+        }
+        let exponent = self.pauses_in_a_row.min(16);
+        self.pauses_in_a_row += 1;
+        let retry = waits.map(|(first, most)| first.saturating_mul(1 << exponent).min(most));
+        let mends = retry.is_some() && needs.is_none();
+        let why = Paused { reason, text, retry, mends, needs };
+        self.state = State::Paused { until: retry.map(|wait| now + wait), why: why.clone() };
+        Some(why)
+    }
+
+    /// Ends a pause whose time is over, or prolongs it while what it needs is not there; whether
+    /// it ended.
+    fn look_again(&mut self, ready: bool, now: Instant) -> bool {
+        let State::Paused { until: Some(until), why } = &mut self.state else { return false };
+        if *until > now {
+            return false;
+        }
+        if ready {
+            self.state = State::Trial;
+        } else {
+            *until = now + why.retry.unwrap_or(ROOM_WAITS.1).min(ROOM_WAITS.1);
+        }
+        ready
+    }
+}
+
+/// How a consumer may claim now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// As many as there are permits.
+    Open,
+    /// One message, to see whether it works again.
+    Trial,
+}
+
+/// What a topic of a paused consumer is to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Claim.
+    Enter(Entry),
+    /// Look whether this topic is there (where one is named), then call
+    /// [`Health::look_again`].
+    Look(Option<Topic>),
+}
+
+/// One consumer's state, shared by its topics.
+#[derive(Debug)]
+pub(crate) struct Health {
+    rules: Mutex<Rules>,
+    changed: watch::Sender<()>,
+}
+
+impl Health {
+    /// A consumer that had neither success nor failure.
+    pub(crate) fn new() -> Self {
+        Self { rules: Mutex::new(Rules::new()), changed: watch::Sender::new(()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a lesson in; answers the pause that begins with it, if one does.
+    pub(crate) fn learn(&self, lesson: Lesson) -> Option<Paused> {
+        let (began, changed) = {
+            let mut rules = self.lock();
+            let before = rules.state.clone();
+            let began = rules.learn(lesson, Instant::now());
+            (began, rules.state != before)
+        };
+        if changed {
+            self.changed.send_replace(());
+        }
+        began
+    }
+
+    /// Why it is paused, if it is.
+    pub(crate) fn paused(&self) -> Option<Paused> {
+        match &self.lock().state {
+            State::Paused { why, .. } => Some(why.clone()),
+            State::Open | State::Trial | State::Trying => None,
+        }
+    }
+
+    /// Whether claims are open at this moment as `entry` said earlier.
+    pub(crate) fn still(&self, entry: Entry) -> bool {
+        match self.lock().state {
+            State::Open => true,
+            State::Trying => entry == Entry::Trial,
+            State::Trial | State::Paused { .. } => false,
+        }
+    }
+
+    /// Waits until there is something to do. An [`Entry::Trial`] belongs to the caller, who must
+    /// either deliver, or give it back by a [`Lesson::Nothing`].
+    pub(crate) async fn turn(&self) -> Turn {
+        let mut changed = self.changed.subscribe();
+        loop {
+            let wait = {
+                let mut rules = self.lock();
+                match &rules.state {
+                    State::Open => return Turn::Enter(Entry::Open),
+                    State::Trial => {
+                        rules.state = State::Trying;
+                        return Turn::Enter(Entry::Trial);
+                    }
+                    State::Paused { until: Some(until), why } if *until <= Instant::now() => {
+                        return Turn::Look(why.needs.clone());
+                    }
+                    State::Paused { until, .. } => *until,
+                    State::Trying => None,
+                }
+            };
+            let over = async {
+                match wait {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = over => {}
+                _ = changed.changed() => {}
+            }
+        }
+    }
+
+    /// After a [`Turn::Look`]: `ready` says whether what was missing is there. Answers whether
+    /// the pause ended with this call.
+    pub(crate) fn look_again(&self, ready: bool) -> bool {
+        let ended = self.lock().look_again(ready, Instant::now());
+        self.changed.send_replace(());
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> Lesson {
+        Lesson::Pause(Pause::Start("s".into()), None)
+    }
+    fn grant() -> Lesson {
+        Lesson::Pause(Pause::Grant("g".into()), None)
+    }
+    fn room(needs: Option<Topic>) -> Lesson {
+        Lesson::Pause(Pause::Room("r".into()), needs)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_start_waits_longer_each_time_and_success_forgets_it() {
+        let mut rules = Rules::new();
+        let now = Instant::now();
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let paused = rules.learn(start(), now).unwrap();
+            assert_eq!(paused.retry, Some(Duration::from_secs(seconds)));
+            assert!(paused.mends);
+            assert_eq!(rules.learn(start(), now), None, "it is paused already");
+            assert!(!rules.look_again(true, now));
+            assert!(rules.look_again(true, now + Duration::from_mins(1)));
+            assert_eq!(rules.state, State::Trial);
+            rules.state = State::Trying;
+        }
+        rules.learn(Lesson::Success, now);
+        assert_eq!(rules.state, State::Open);
+        assert_eq!(rules.learn(start(), now).unwrap().retry, Some(Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_grant_pauses_at_once_without_a_success_and_after_twenty_with_one() {
+        let now = Instant::now();
+        let mut rules = Rules::new();
+        let paused = rules.learn(grant(), now).unwrap();
+        assert_eq!((paused.retry, paused.mends, paused.text.as_str()), (None, false, "g"));
+        let mut rules = Rules::new();
+        rules.learn(Lesson::Success, now);
+        for _ in 0..19 {
+            assert_eq!(rules.learn(grant(), now), None);
+        }
+        rules.learn(Lesson::Failure, now);
+        for _ in 0..19 {
+            assert_eq!(rules.learn(grant(), now), None, "another failure came between");
+        }
+        assert!(rules.learn(grant(), now).is_some());
+        assert!(!rules.look_again(true, now + Duration::from_hours(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_for_a_topic_goes_on_until_the_topic_is_there() {
+        let now = Instant::now();
+        let mut rules = Rules::new();
+        let paused = rules.learn(room(Some(Topic::new("t").unwrap())), now).unwrap();
+        assert!(!paused.mends);
+        let later = now + Duration::from_mins(1);
+        assert!(!rules.look_again(false, later));
+        assert!(!rules.look_again(true, later), "not before its next time");
+        assert!(rules.look_again(true, later + Duration::from_mins(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_pause_one_goes_ahead_and_the_others_wait_for_it() {
+        let health = Health::new();
+        assert_eq!(health.turn().await, Turn::Enter(Entry::Open));
+        assert!(health.learn(start()).is_some());
+        assert!(!health.still(Entry::Open));
+        assert_eq!(health.turn().await, Turn::Look(None));
+        assert!(health.look_again(true));
+        assert_eq!(health.turn().await, Turn::Enter(Entry::Trial));
+        let waits = tokio::time::timeout(Duration::from_hours(1), health.turn());
+        assert!(waits.await.is_err());
+        health.learn(Lesson::Nothing);
+        assert_eq!(health.turn().await, Turn::Enter(Entry::Trial), "given back");
+        health.learn(Lesson::Failure);
+        assert_eq!(health.turn().await, Turn::Enter(Entry::Open));
+    }
+}
