@@ -1,0 +1,211 @@
+//! One message in one attempt, from its claim to its settlement. The heart of the program.
+//!
+//! Every step hands its result to the next; none looks back, because redelivery is the log's
+//! work. The outcome is read by `settle::decide` alone; jitter is drawn here, at the edge.
+
+use crate::dispatch::{Consumer, Shared};
+use crate::drain::Phase;
+use crate::event::{Delivered, Event, Fate};
+use crate::lease;
+use crate::pause::{Lesson, Paused};
+use crate::permits::PermitSet;
+use crate::storage::{Patience, chain};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::settle::{Decision, Pause, decide};
+use windlass_core::{AttemptRecord, Disposition, Outcome, Topic};
+use windlass_log::{Claim, LogError, Settled, Settlement};
+use windlass_runtime::{Delivery, Invocation, Stop};
+
+/// How a delivery calls its component. Between here and the runtime, so that the dispatcher can
+/// be tried without WebAssembly.
+pub(crate) trait Invoke: Send + Sync {
+    /// How long a handler may take.
+    fn wall(&self) -> Duration;
+
+    /// Code and configuration, short.
+    fn revision(&self) -> &str;
+
+    /// Calls the handler; when `stop` ends first, the call ends at once with what it says.
+    fn invoke<'a>(
+        &'a self,
+        delivery: Delivery,
+        stop: BoxFuture<'a, Stop>,
+    ) -> BoxFuture<'a, Invocation>;
+}
+
+/// A future behind a pointer.
+pub(crate) type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What became of a settlement, and what that teaches about the consumer.
+struct Settling {
+    fate: Fate,
+    lesson: Lesson,
+    /// The name and text of what happened, where it is not the handler's.
+    instead: Option<(&'static str, String)>,
+}
+
+/// Delivers one message. The permit is held until its settlement is written and told.
+pub(crate) async fn deliver(shared: &Shared, consumer: &Consumer, claim: Claim, permit: PermitSet) {
+    let invocation = invoke_while_held(shared, consumer, &claim).await;
+    let Invocation { outcome, output, elapsed, cpu, memory_peak } = invocation;
+    let (name, text) = (outcome.name(), outcome.text());
+    let entered =
+        !matches!(outcome, Outcome::LeaseLost | Outcome::Interrupted | Outcome::StartFailed { .. });
+    let record = record(consumer, name, &text);
+    let decision = decision(consumer, &claim, outcome);
+    let settling = settle(shared, consumer, &claim, decision, record, entered).await;
+    let (outcome, text) = settling.instead.unwrap_or((name, text));
+    let delivered = Delivered {
+        consumer: consumer.name.clone(),
+        group: consumer.group.clone(),
+        attempt: claim.attempt,
+        attempts_max: claim.max_attempts.get(),
+        message: claim.message,
+        outcome,
+        text,
+        fate: settling.fate,
+        output,
+        elapsed,
+        cpu,
+        memory_peak,
+    };
+    let paused = consumer.health.learn(settling.lesson);
+    shared.events.tell(Event::Delivered(Box::new(delivered))).await;
+    if let Some(paused) = paused {
+        tell_pause(shared, consumer, paused).await;
+    }
+    drop(permit);
+}
+
+/// The call, while its lease is extended. A lost lease ends it, and so does the end of the run.
+async fn invoke_while_held(shared: &Shared, consumer: &Consumer, claim: &Claim) -> Invocation {
+    let wall = consumer.invoke.wall();
+    let delivery = Delivery {
+        message: claim.message.clone(),
+        attempt: claim.attempt,
+        deadline: Instant::now() + wall,
+    };
+    let stop = async move {
+        tokio::select! {
+            () = shared.phases.reached(Phase::Stop) => Stop::Interrupted,
+            () = lease::hold(shared.storage.log(), claim, consumer.policy.lease, wall) => {
+                Stop::LeaseLost
+            }
+        }
+    };
+    consumer.invoke.invoke(delivery, Box::pin(stop)).await
+}
+
+fn decision(consumer: &Consumer, claim: &Claim, outcome: Outcome) -> Decision {
+    let jitter = rand::random::<f64>();
+    let backoff = &consumer.policy.backoff;
+    decide(outcome, claim.attempt, claim.max_attempts, backoff, jitter)
+}
+
+fn record(consumer: &Consumer, outcome: &'static str, text: &str) -> AttemptRecord {
+    AttemptRecord {
+        // The log fills in these three.
+        attempt: 0,
+        at: windlass_core::Timestamp(0),
+        worker: String::new(),
+        revision: consumer.invoke.revision().to_owned(),
+        outcome: outcome.to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+async fn settle(
+    shared: &Shared,
+    consumer: &Consumer,
+    claim: &Claim,
+    decision: Decision,
+    record: AttemptRecord,
+    entered: bool,
+) -> Settling {
+    let Some(disposition) = decision.disposition else {
+        return Settling { fate: Fate::Lost, lesson: Lesson::Nothing, instead: None };
+    };
+    let fate = fate(&disposition);
+    let lesson = match (&disposition, decision.pause) {
+        (Disposition::Ack { .. }, _) => Lesson::Success,
+        (_, Pause::No) if entered => Lesson::Failure,
+        (_, Pause::No) => Lesson::Nothing,
+        (_, pause) => Lesson::Pause(pause, None),
+    };
+    // Only a release has no other way out: anything else that finds no room is released.
+    let patience = match disposition {
+        Disposition::Release => Patience::Written,
+        Disposition::Ack { .. } | Disposition::Retry { .. } | Disposition::DeadLetter => {
+            Patience::Available
+        }
+    };
+    let settlement = Settlement { token: claim.token, disposition, record: Some(record) };
+    match shared.storage.settle(&settlement, patience).await {
+        Ok(Settled::Applied) => Settling { fate, lesson, instead: None },
+        Ok(Settled::DeadLettered) => Settling { fate: Fate::Dead, lesson, instead: None },
+        Ok(Settled::LeaseLost | Settled::AlreadySettled) => {
+            let outcome = Outcome::LeaseLost;
+            let instead = Some((outcome.name(), outcome.text()));
+            Settling { fate: Fate::Lost, lesson: Lesson::Nothing, instead }
+        }
+        Err(error) if shared.storage_ended(&error) => {
+            let instead = Some(("unwritten", chain(&error)));
+            Settling { fate: Fate::Unwritten, lesson: Lesson::Nothing, instead }
+        }
+        Err(error) => refused(shared, consumer, claim, &error).await,
+    }
+}
+
+/// The settlement was refused: nothing of it was written. The message is released, and the
+/// consumer waits for room.
+async fn refused(
+    shared: &Shared,
+    consumer: &Consumer,
+    claim: &Claim,
+    error: &LogError,
+) -> Settling {
+    let outcome = Outcome::Refused { text: chain(error) };
+    let (name, text) = (outcome.name(), outcome.text());
+    let Decision { pause, .. } = decision(consumer, claim, outcome);
+    let disposition = Disposition::Release;
+    let settlement = Settlement { token: claim.token, disposition, record: None };
+    let fate = match shared.storage.settle(&settlement, Patience::Written).await {
+        Ok(Settled::Applied) => Fate::Released,
+        Ok(Settled::DeadLettered) => Fate::Dead,
+        Ok(Settled::LeaseLost | Settled::AlreadySettled) => Fate::Lost,
+        Err(_) => Fate::Unwritten,
+    };
+    Settling { fate, lesson: Lesson::Pause(pause, needs(error)), instead: Some((name, text)) }
+}
+
+/// The topic without which a refused settlement will be refused again.
+fn needs(error: &LogError) -> Option<Topic> {
+    match error {
+        LogError::UndeclaredTopic(topic) => Some(topic.clone()),
+        LogError::TooLarge { .. }
+        | LogError::StorageFull { .. }
+        | LogError::NoGroup { .. }
+        | LogError::NoTopic(_)
+        | LogError::NotBuilt(_)
+        | LogError::Unavailable { .. }
+        | LogError::Closed
+        | LogError::Exhausted(_) => None,
+    }
+}
+
+/// What becomes of the message if the settlement is applied.
+fn fate(disposition: &Disposition) -> Fate {
+    match disposition {
+        Disposition::Ack { sends } => Fate::Acked { sent: sends.len() },
+        Disposition::Retry { delay, .. } => Fate::Retry { delay: *delay },
+        Disposition::DeadLetter => Fate::Dead,
+        Disposition::Release => Fate::Released,
+    }
+}
+
+async fn tell_pause(shared: &Shared, consumer: &Consumer, paused: Paused) {
+    let Paused { reason, text, retry, mends, .. } = paused;
+    let consumer = consumer.name.clone();
+    shared.events.tell(Event::Paused { consumer, reason, text, retry, mends }).await;
+}

@@ -1,0 +1,287 @@
+//! The dispatcher: permit first, then claim as many as permits, then deliver.
+//!
+//! Owns one loop a consumer and topic. A topic with nothing to do waits without a permit; one
+//! with work claims a batch for the permits it holds, and each message runs as a task that takes
+//! its permit along. What happens to a message is `delivery`'s, when a consumer pauses `pause`'s.
+
+#[cfg(test)]
+mod tests;
+
+use crate::delivery::{self, Invoke};
+use crate::drain::{DRAIN, Phase, Phases, Stopper};
+use crate::event::{Event, Events};
+use crate::pause::{Entry, Health, Lesson, Turn};
+use crate::permits::{PermitSet, Permits, Seat};
+use crate::storage::Storage;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use windlass_core::{Group, GroupPolicy, Topic};
+use windlass_log::{Claim, ClaimRequest, DynLog, LogError, Start};
+
+/// Deliveries of a process at a time.
+pub(crate) const HOST_PERMITS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+/// Most messages one claim asks for.
+const CLAIM_MAX: usize = 256;
+/// How long releases may take once the drain time is over.
+const STOP: Duration = Duration::from_secs(2);
+/// A group with a lower in-flight limit than this may be held back by it; then each delivery that
+/// ends is a reason to look for more.
+const IN_FLIGHT_LOW: u32 = 1_024;
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_MOST: Duration = Duration::from_secs(5);
+
+/// What all consumers of a process share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The log, and what could not be written to it.
+    pub storage: Storage,
+    /// Where events are told.
+    pub events: Events,
+    /// Where the run is.
+    pub phases: Phases,
+    /// Who claims.
+    worker: Arc<str>,
+    /// How many messages were claimed.
+    claimed: AtomicU64,
+}
+
+/// A consumer that is running.
+pub(crate) struct Consumer {
+    /// Its name.
+    pub name: Arc<str>,
+    /// As which group it reads.
+    pub group: Group,
+    /// Where that group starts if it is not known yet.
+    pub start: Start,
+    /// The group's policy.
+    pub policy: GroupPolicy,
+    /// What it reads.
+    pub topics: Vec<Topic>,
+    /// Its component.
+    pub invoke: Arc<dyn Invoke>,
+    /// Its permits.
+    pub seat: Seat,
+    /// Whether it claims.
+    pub health: Health,
+}
+
+/// All consumers of a process.
+pub(crate) struct Dispatcher {
+    shared: Arc<Shared>,
+    permits: Arc<Permits>,
+    consumers: Vec<Arc<Consumer>>,
+    sources: JoinSet<()>,
+}
+
+/// One topic of a consumer.
+struct Source {
+    shared: Arc<Shared>,
+    consumer: Arc<Consumer>,
+    topic: Topic,
+    /// A delivery ended while the in-flight limit may have held back others.
+    freed: Arc<Notify>,
+}
+
+impl Shared {
+    /// What a process's consumers share.
+    pub(crate) fn new(log: DynLog, events: Events, phases: Phases, worker: &str) -> Self {
+        let storage = Storage::new(log, events.clone(), phases.clone());
+        Self { storage, events, phases, worker: worker.into(), claimed: AtomicU64::new(0) }
+    }
+
+    /// Whether an error means that the run ended before storage came back.
+    pub(crate) fn storage_ended(&self, error: &LogError) -> bool {
+        match error {
+            LogError::Closed => true,
+            LogError::Unavailable { .. } | LogError::StorageFull { .. } => {
+                self.phases.now() >= Phase::Stop
+            }
+            LogError::TooLarge { .. }
+            | LogError::UndeclaredTopic(_)
+            | LogError::NoGroup { .. }
+            | LogError::NoTopic(_)
+            | LogError::NotBuilt(_)
+            | LogError::Exhausted(_) => false,
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Starts `consumers`; their groups are declared.
+    pub(crate) fn start(
+        shared: Arc<Shared>,
+        permits: Arc<Permits>,
+        consumers: Vec<Consumer>,
+    ) -> Self {
+        let consumers: Vec<_> = consumers.into_iter().map(Arc::new).collect();
+        let mut sources = JoinSet::new();
+        for consumer in &consumers {
+            for topic in &consumer.topics {
+                let source = Source {
+                    shared: Arc::clone(&shared),
+                    consumer: Arc::clone(consumer),
+                    topic: topic.clone(),
+                    freed: Arc::default(),
+                };
+                sources.spawn(source.run());
+            }
+        }
+        Self { shared, permits, consumers, sources }
+    }
+
+    /// Whether a consumer is paused for what does not mend itself.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let paused = self.consumers.iter().filter_map(|consumer| consumer.health.paused());
+        paused.into_iter().any(|paused| !paused.mends)
+    }
+
+    /// How many messages were claimed so far, and how many permits are held.
+    pub(crate) fn activity(&self) -> (u64, usize) {
+        (self.shared.claimed.load(Ordering::SeqCst), self.permits.held())
+    }
+
+    /// Ends the run: claims nothing more, waits for what is out, interrupts what takes longer than
+    /// the drain time or is still running when `stopper` goes on to [`Phase::Stop`].
+    pub(crate) async fn drain(mut self, stopper: &Stopper) {
+        stopper.advance(Phase::Drain);
+        let phases = self.shared.phases.clone();
+        let finished = async {
+            while self.sources.join_next().await.is_some() {}
+            self.permits.all_back().await;
+        };
+        let mut finished = std::pin::pin!(finished);
+        tokio::select! {
+            () = &mut finished => return,
+            () = tokio::time::sleep(DRAIN) => {}
+            () = phases.reached(Phase::Stop) => {}
+        }
+        stopper.advance(Phase::Stop);
+        // What is not written by then is redelivered when its lease ends.
+        drop(tokio::time::timeout(STOP, finished).await);
+    }
+}
+
+impl Source {
+    async fn run(self) {
+        let shared = Arc::clone(&self.shared);
+        let waiter = shared.storage.log().waiter(&self.topic, &self.consumer.group);
+        let woken = async || {
+            tokio::select! {
+                () = waiter.woken() => {}
+                () = self.freed.notified() => {}
+            }
+        };
+        while shared.phases.or_drain(woken()).await.is_some() {
+            while self.claim_and_deliver().await {}
+        }
+    }
+
+    /// One round; whether there may be more to claim.
+    async fn claim_and_deliver(&self) -> bool {
+        let phases = &self.shared.phases;
+        let Some((entry, mut permits)) = phases.or_drain(self.permitted()).await else {
+            return false;
+        };
+        // The pause may have begun while this waited for its permits.
+        if !self.consumer.health.still(entry) {
+            return true;
+        }
+        let asked = permits.count();
+        let claims = self.claim(asked).await;
+        let full = claims.len() >= asked;
+        if claims.is_empty() && entry == Entry::Trial {
+            self.consumer.health.learn(Lesson::Nothing);
+        }
+        for claim in claims {
+            let Some(permit) = permits.take_one() else { break };
+            self.spawn(claim, permit);
+        }
+        full
+    }
+
+    /// Waits until this consumer may claim, and for permits to do so.
+    async fn permitted(&self) -> (Entry, PermitSet) {
+        let consumer = &self.consumer;
+        loop {
+            self.shared.storage.nothing_kept().await;
+            let entry = match consumer.health.turn().await {
+                Turn::Enter(entry) => entry,
+                Turn::Look(needs) => {
+                    self.look_again(needs).await;
+                    continue;
+                }
+            };
+            let most = match entry {
+                Entry::Open => CLAIM_MAX,
+                Entry::Trial => 1,
+            };
+            let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
+            return (entry, consumer.seat.acquire(most).await);
+        }
+    }
+
+    /// The time of a pause is over: is what it waits for there?
+    async fn look_again(&self, needs: Option<Topic>) {
+        let ready = match &needs {
+            None => true,
+            Some(topic) => matches!(self.shared.storage.log().topic(topic).await, Ok(Some(_))),
+        };
+        if self.consumer.health.look_again(ready) {
+            let consumer = Arc::clone(&self.consumer.name);
+            self.shared.events.tell(Event::Resumed { consumer }).await;
+        }
+    }
+
+    /// Claims up to `max`, which is at least 1; waits while storage does not answer.
+    async fn claim(&self, max: usize) -> Vec<Claim> {
+        let storage = &self.shared.storage;
+        let request = ClaimRequest {
+            topic: self.topic.clone(),
+            group: self.consumer.group.clone(),
+            worker: Arc::clone(&self.shared.worker),
+            max: NonZeroUsize::new(max).unwrap_or(NonZeroUsize::MIN),
+            // The group was declared; should an operator delete it, it begins anew.
+            start: Some(self.consumer.start),
+        };
+        let mut wait = RETRY_FIRST;
+        let mut in_trouble = false;
+        let claims = loop {
+            match storage.log().claim(request.clone()).await {
+                Ok(claims) => break claims,
+                Err(LogError::Closed) => break Vec::new(),
+                Err(error) => {
+                    if !in_trouble {
+                        in_trouble = true;
+                        storage.trouble_began(&error).await;
+                    }
+                    let pause = tokio::time::sleep(wait);
+                    if self.shared.phases.or_drain(pause).await.is_none() {
+                        break Vec::new();
+                    }
+                    wait = (wait * 2).min(RETRY_MOST);
+                }
+            }
+        };
+        if in_trouble {
+            storage.trouble_ended().await;
+        }
+        self.shared.claimed.fetch_add(claims.len() as u64, Ordering::SeqCst);
+        claims
+    }
+
+    fn spawn(&self, claim: Claim, permit: PermitSet) {
+        let shared = Arc::clone(&self.shared);
+        let consumer = Arc::clone(&self.consumer);
+        let freed = Arc::clone(&self.freed);
+        tokio::spawn(async move {
+            delivery::deliver(&shared, &consumer, claim, permit).await;
+            if consumer.policy.in_flight_max.get() < IN_FLIGHT_LOW {
+                freed.notify_one();
+            }
+        });
+    }
+}

@@ -1,0 +1,97 @@
+//! Components made ready to be called: the only file that knows how the runtime is asked.
+//!
+//! Owns the way from a manifest's consumer to an [`Invoke`], and the outbox through which guests
+//! publish at once.
+
+use crate::delivery::{BoxFuture, Invoke};
+use crate::manifest::{ConsumerSpec, SendMode};
+use crate::storage::chain;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use windlass_core::NewMessage;
+use windlass_log::DynLog;
+use windlass_runtime::{
+    CheckError, Component, Consumer, ConsumerConfig, Delivery, Engine, Invocation, Outbox,
+    SendMode as RuntimeSends, SendRefused, Stop,
+};
+
+/// A component under its consumer's limits.
+pub(crate) struct Ready {
+    consumer: Consumer,
+    revision: String,
+}
+
+impl Ready {
+    /// Puts a consumer's configuration to its component.
+    pub(crate) fn new(
+        engine: &Engine,
+        component: &Component,
+        spec: &ConsumerSpec,
+        outbox: &Arc<LogOutbox>,
+    ) -> Result<Self, CheckError> {
+        let sends = match spec.sends {
+            SendMode::WithAck => RuntimeSends::WithAck,
+            SendMode::Immediate => RuntimeSends::Immediate(Arc::clone(outbox) as Arc<dyn Outbox>),
+        };
+        let config = ConsumerConfig {
+            name: spec.name.clone(),
+            limits: spec.limits.clone(),
+            grants: spec.grants.clone(),
+            sends,
+            instances: spec.instances.clone(),
+        };
+        let revision = component.short_digest().to_owned();
+        Ok(Self { consumer: Consumer::new(engine, component, config)?, revision })
+    }
+}
+
+impl Invoke for Ready {
+    fn wall(&self) -> Duration {
+        self.consumer.limits().wall
+    }
+
+    fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        delivery: Delivery,
+        stop: BoxFuture<'a, Stop>,
+    ) -> BoxFuture<'a, Invocation> {
+        Box::pin(self.consumer.invoke(delivery, stop))
+    }
+}
+
+/// Publishes what guests send at once.
+pub(crate) struct LogOutbox {
+    log: DynLog,
+    published: AtomicU64,
+}
+
+impl LogOutbox {
+    /// Publishes to `log`.
+    pub(crate) fn new(log: DynLog) -> Arc<Self> {
+        Arc::new(Self { log, published: AtomicU64::new(0) })
+    }
+
+    /// How many messages went out so far.
+    pub(crate) fn published(&self) -> u64 {
+        self.published.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait::async_trait]
+impl Outbox for LogOutbox {
+    async fn publish(&self, message: NewMessage) -> Result<(), SendRefused> {
+        match self.log.publish(vec![message]).await {
+            Ok(_) => {
+                self.published.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) if error.is_full() => Err(SendRefused::Full(chain(&error))),
+            Err(error) => Err(SendRefused::Other(chain(&error))),
+        }
+    }
+}
