@@ -1,0 +1,290 @@
+//! `windlass dev`: build, check, run, watch every delivery.
+//!
+//! Owns the order of a run's steps and how its end becomes an exit code. Building, loading,
+//! showing and knowing when a run is idle are rooms of their own below.
+
+mod build;
+mod idle;
+mod output;
+mod prepare;
+mod rate;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use crate::cli::{Exit, Failure, Ui, span};
+use crate::dispatch::{Dispatcher, HOST_PERMITS, Shared};
+use crate::drain::{Phase, Phases, Stopper, phases};
+use crate::event::{Event, Events};
+use crate::permits::Permits;
+use crate::wire::{EventBody, SummaryBody};
+use idle::Idle;
+use prepare::{Prepared, Project};
+use report::Report;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use windlass_core::{NewMessage, time};
+use windlass_log::DynLog;
+
+/// Samples published at a time.
+const SAMPLES_CHUNK: usize = 256;
+/// How long the last lines may take to be shown once a run was told to stop.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// How long the log may take to close.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// What the command line says about a run.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// The manifest, or its folder.
+    pub path: PathBuf,
+    /// Another log than the one beside the manifest.
+    pub log: Option<PathBuf>,
+    /// End when there is nothing left to do.
+    pub until_idle: bool,
+    /// Publish the manifest's samples.
+    pub samples: bool,
+    /// End after so long.
+    pub timeout: Option<Duration>,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Somebody asked, or nobody reads any more.
+    Asked,
+    /// There is nothing left to do.
+    Idle,
+    /// A consumer is paused for what does not mend itself.
+    Stuck,
+    /// `--timeout` ran out.
+    TimedOut,
+}
+
+/// Runs until told to end, idle, or out of time.
+pub(crate) async fn run(options: Options, ui: Arc<Ui>) -> Exit {
+    let started = Instant::now();
+    let (stopper, phases) = phases();
+    let signals = tokio::spawn(pass_on_signals(stopper.clone(), Arc::clone(&ui)));
+    let (mut figures, exit) = match run_steps(&options, &ui, &stopper, &phases).await {
+        Ok((figures, exit)) => (figures, exit),
+        Err(failure) => {
+            ui.failure(&failure);
+            (SummaryBody::default(), failure.exit)
+        }
+    };
+    signals.abort();
+    figures.elapsed_ms = time::millis(started.elapsed());
+    figures.exit = exit as u8;
+    if ui.json {
+        ui.object(&EventBody::Summary(figures));
+    }
+    exit
+}
+
+async fn run_steps(
+    options: &Options,
+    ui: &Arc<Ui>,
+    stopper: &Stopper,
+    phases: &Phases,
+) -> Result<(SummaryBody, Exit), Failure> {
+    let project = Project::read(&options.path, options.log.clone())?;
+    let Some(prepared) = prepare::prepare(&project, ui, phases).await? else {
+        return Err(Failure::new("interrupted before the consumers started"));
+    };
+    let log = Arc::clone(&prepared.log);
+    let ended = deliver(options, &project, prepared, ui, stopper, phases).await;
+    drop(tokio::time::timeout(CLOSE, log.close()).await);
+    ended
+}
+
+/// From the first claim to the last settlement.
+async fn deliver(
+    options: &Options,
+    project: &Project,
+    prepared: Prepared,
+    ui: &Arc<Ui>,
+    stopper: &Stopper,
+    phases: &Phases,
+) -> Result<(SummaryBody, Exit), Failure> {
+    let Prepared { log, ready, outbox } = prepared;
+    let groups = project.manifest.groups();
+    let dead_before = idle::dead(&log, &groups).await?;
+    let (events, figures) = show(ui, project)?;
+    let worker = prepare::worker();
+    let shared = Shared::new(Arc::clone(&log), events.clone(), phases.clone(), &worker);
+    let permits = Permits::new(HOST_PERMITS);
+    let consumers = prepare::consumers(&project.manifest, ready, &permits);
+    let dispatcher = Dispatcher::start(Arc::new(shared), permits, consumers);
+    let ticks = tokio::spawn(tick(events.clone()));
+
+    let samples = if options.samples { project.manifest.samples.clone() } else { Vec::new() };
+    let sampling = publish_samples(&log, samples).await;
+    let end = match sampling {
+        Ok(_) => wait_for_end(options, &dispatcher, &log, &groups, ui, phases).await,
+        Err(_) => End::Asked,
+    };
+    let stuck = dispatcher.is_stuck();
+    dispatcher.drain(stopper).await;
+    ticks.abort();
+    let mut figures = last_lines(events, figures, phases).await;
+
+    let dead_now = idle::dead(&log, &groups).await.unwrap_or(dead_before);
+    // Some die without a delivery of ours: their last worker went away.
+    figures.dead = figures.dead.max(dead_now.saturating_sub(dead_before));
+    figures.published += sampling? + outbox.published();
+    let exit = exit(end, stuck, figures.dead);
+    sum_up(ui, &figures, end, options);
+    Ok((figures, exit))
+}
+
+fn exit(end: End, stuck: bool, dead: u64) -> Exit {
+    if stuck || end == End::Stuck {
+        Exit::Error
+    } else if end == End::TimedOut {
+        Exit::TimedOut
+    } else if dead > 0 {
+        Exit::DeadLetters
+    } else {
+        Exit::Done
+    }
+}
+
+/// Starts the thread that shows events; its figures come at the end.
+fn show(
+    ui: &Arc<Ui>,
+    project: &Project,
+) -> Result<(Events, oneshot::Receiver<SummaryBody>), Failure> {
+    let (events, receiver) = Events::channel();
+    let report = Report::new(Arc::clone(ui), &project.log);
+    let (answer, figures) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("windlass-report".to_owned())
+        .spawn(move || {
+            // Nobody waits for the figures of a run that was ended at once.
+            let _nobody = answer.send(report.run(receiver));
+        })
+        .map_err(|error| Failure::of(&error))?;
+    if ui.json {
+        let consumers = project.manifest.consumers.iter().map(|c| c.name.as_str()).collect();
+        ui.object(&EventBody::Ready { log: project.log.display().to_string(), consumers });
+    } else {
+        ui.note(&project.describe());
+    }
+    Ok((events, figures))
+}
+
+/// Waits until everything told is shown; not for ever, once the run was told to stop at once.
+async fn last_lines(
+    events: Events,
+    figures: oneshot::Receiver<SummaryBody>,
+    phases: &Phases,
+) -> SummaryBody {
+    let shown = async {
+        events.tell(Event::End).await;
+        figures.await.unwrap_or_default()
+    };
+    let in_a_hurry = async {
+        phases.reached(Phase::Stop).await;
+        tokio::time::sleep(LAST_LINES).await;
+    };
+    tokio::select! {
+        figures = shown => figures,
+        () = in_a_hurry => SummaryBody::default(),
+    }
+}
+
+async fn publish_samples(log: &DynLog, samples: Vec<NewMessage>) -> Result<u64, Failure> {
+    for chunk in samples.chunks(SAMPLES_CHUNK) {
+        log.publish(chunk.to_vec()).await.map_err(|error| {
+            Failure::from(error).because("while publishing the manifest's samples")
+        })?;
+    }
+    Ok(samples.len() as u64)
+}
+
+async fn wait_for_end(
+    options: &Options,
+    dispatcher: &Dispatcher,
+    log: &DynLog,
+    groups: &[windlass_log::GroupSpec],
+    ui: &Ui,
+    phases: &Phases,
+) -> End {
+    let idle = async {
+        if options.until_idle {
+            match idle::reached(dispatcher, log, groups).await {
+                Idle::Done => End::Idle,
+                Idle::Stuck => End::Stuck,
+            }
+        } else {
+            std::future::pending().await
+        }
+    };
+    let timeout = async {
+        match options.timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    let nobody_reads = async {
+        while !ui.is_out_gone() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    tokio::select! {
+        () = phases.reached(Phase::Drain) => End::Asked,
+        end = idle => end,
+        () = timeout => End::TimedOut,
+        () = nobody_reads => End::Asked,
+    }
+}
+
+fn sum_up(ui: &Ui, figures: &SummaryBody, end: End, options: &Options) {
+    let SummaryBody { published, handled, retried, dead, .. } = *figures;
+    match end {
+        End::TimedOut => {
+            let after = options.timeout.map(span).unwrap_or_default();
+            ui.note(&format!("ended by --timeout after {after}"));
+        }
+        End::Stuck => ui.note("ended: a consumer is paused for what does not mend itself"),
+        End::Asked | End::Idle => {}
+    }
+    ui.note(&format!("published {published}, handled {handled}, retried {retried}, dead {dead}"));
+}
+
+/// Lets sums be shown once a second.
+async fn tick(events: Events) {
+    let mut every = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        every.tick().await;
+        events.tell(Event::Tick).await;
+    }
+}
+
+/// The first signal drains, the second ends at once.
+async fn pass_on_signals(stopper: Stopper, ui: Arc<Ui>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    let (mut interrupt, mut terminate) = match (interrupt, terminate) {
+        (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
+        (Err(error), _) | (_, Err(error)) => {
+            ui.note(&format!("signals cannot be waited for: {error}"));
+            return;
+        }
+    };
+    let mut first = true;
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        stopper.next();
+        if std::mem::replace(&mut first, false) {
+            ui.note("ending: what runs may finish; once more ends at once");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Keeping a fast run readable: so many lines a second, then sums.
+
+use crate::cli::span;
+use crate::event::{Delivered, Fate};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Successes shown between two ticks, which are a second apart.
+const SUCCESSES_SHOWN: u32 = 200;
+/// Failures shown between two ticks.
+const FAILURES_SHOWN: u32 = 100;
+
+/// What was not shown since the last tick.
+#[derive(Debug, Default)]
+pub(super) struct Rate {
+    successes: u32,
+    failures: u32,
+    hidden: BTreeMap<String, Hidden>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Hidden {
+    successes: u64,
+    failures: u64,
+    sent: u64,
+    elapsed: Duration,
+}
+
+impl Rate {
+    /// Whether a delivery is to be shown; if not, it is summed up.
+    pub(super) fn shows(&mut self, delivered: &Delivered) -> bool {
+        let (count, most) = match delivered.fate {
+            Fate::Acked { .. } => (&mut self.successes, SUCCESSES_SHOWN),
+            Fate::Retry { .. } | Fate::Dead | Fate::Released | Fate::Lost | Fate::Unwritten => {
+                (&mut self.failures, FAILURES_SHOWN)
+            }
+        };
+        *count = count.saturating_add(1);
+        if *count <= most {
+            return true;
+        }
+        let hidden = self.hidden.entry(delivered.consumer.to_string()).or_default();
+        hidden.elapsed += delivered.elapsed;
+        match delivered.fate {
+            Fate::Acked { sent } => {
+                hidden.successes += 1;
+                hidden.sent += sent as u64;
+            }
+            Fate::Retry { .. } | Fate::Dead | Fate::Released | Fate::Lost | Fate::Unwritten => {
+                hidden.failures += 1;
+            }
+        }
+        false
+    }
+
+    /// A second has passed: a line for every consumer with deliveries that were not shown.
+    pub(super) fn turn(&mut self) -> Vec<String> {
+        (self.successes, self.failures) = (0, 0);
+        let lines = std::mem::take(&mut self.hidden);
+        lines.into_iter().map(|(consumer, hidden)| hidden.line(&consumer)).collect()
+    }
+}
+
+impl Hidden {
+    fn line(self, consumer: &str) -> String {
+        let Self { successes, failures, sent, elapsed } = self;
+        let count = u32::try_from(successes + failures).unwrap_or(u32::MAX).max(1);
+        let mean = span(elapsed / count);
+        let mut line = format!("  +   {consumer}: {successes} more ok, {mean} each");
+        if sent > 0 {
+            let _infallible = write!(line, ", {sent} sent");
+        }
+        if failures > 0 {
+            let _infallible =
+                write!(line, ", {failures} more failed (see --json, or windlass dlq ls)");
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dev::tests::delivered;
+
+    #[test]
+    fn beyond_its_lines_a_second_is_summed_up() {
+        let mut rate = Rate::default();
+        let shown = (0..1_000).filter(|_| rate.shows(&delivered())).count();
+        assert_eq!(shown, 200);
+        let mut failed = delivered();
+        failed.fate = Fate::Dead;
+        assert!(rate.shows(&failed), "failures have lines of their own");
+        assert_eq!(rate.turn(), ["  +   c: 800 more ok, 1.2 ms each"]);
+        assert!(rate.turn().is_empty());
+        assert!(rate.shows(&delivered()));
+    }
+}

@@ -1,0 +1,49 @@
+//! How a run's end becomes an exit code, and a delivery for other rooms' tests.
+
+use super::*;
+use crate::event::{Delivered, Fate};
+use windlass_core::{Group, Message, MessageId, Sequence, Timestamp, Topic};
+
+/// A delivery that went well.
+pub(super) fn delivered() -> Delivered {
+    let id = MessageId { millis: Timestamp(1_700_000_000_000), sequence: Sequence(1) };
+    let message = Message {
+        id,
+        topic: Topic::new("t").unwrap(),
+        data: "x".into(),
+        content_type: None,
+        metadata: Vec::new(),
+        key: None,
+        published_at: 0,
+        hops: 0,
+    };
+    Delivered {
+        consumer: "c".into(),
+        group: Group::work_queue(),
+        message: Arc::new(message),
+        attempt: 1,
+        attempts_max: 5,
+        outcome: "ok",
+        text: String::new(),
+        fate: Fate::Acked { sent: 0 },
+        output: windlass_runtime::Output::default(),
+        elapsed: Duration::from_micros(1_240),
+        cpu: Duration::from_micros(900),
+        memory_peak: 1 << 20,
+    }
+}
+
+#[test]
+fn of_several_reasons_the_first_of_one_four_three_is_the_exit_code() {
+    for (end, stuck, dead, expected) in [
+        (End::Idle, false, 0, Exit::Done),
+        (End::Asked, false, 0, Exit::Done),
+        (End::Asked, false, 2, Exit::DeadLetters),
+        (End::TimedOut, false, 2, Exit::TimedOut),
+        (End::TimedOut, true, 2, Exit::Error),
+        (End::Stuck, true, 0, Exit::Error),
+        (End::Asked, true, 0, Exit::Error),
+    ] {
+        assert_eq!(exit(end, stuck, dead), expected, "{end:?} {stuck} {dead}");
+    }
+}
