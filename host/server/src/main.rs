@@ -1,2 +1,33 @@
-//! Windlass.
-fn main() {}
+//! `windlass`: runs WebAssembly components as consumers of durable messages.
+//!
+//! Everything meets in this package and only here: `cli` is the way in, `dev` runs a manifest,
+//! `dispatch` and `delivery` are the path of a message, `registry` the way to the runtime.
+
+mod cli;
+mod delivery;
+mod dev;
+mod dispatch;
+mod drain;
+mod event;
+mod lease;
+mod manifest;
+mod pause;
+mod permits;
+mod registry;
+mod storage;
+mod wire;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> std::io::Result<ExitCode> {
+    let filter = EnvFilter::try_from_env("WINDLASS_TRACE").unwrap_or_else(|_| "warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let cli = cli::Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let exit = runtime.block_on(cli.run());
+    // What still blocks (a terminal that stands still) must not hold up the end.
+    runtime.shutdown_background();
+    Ok(ExitCode::from(exit as u8))
+}

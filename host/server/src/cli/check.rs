@@ -1,0 +1,92 @@
+//! `windlass check FILE.wasm`.
+
+use super::failure::{Exit, Failure};
+use super::ui::{Tone, Ui, clean};
+use bytesize::ByteSize;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use windlass_core::Limits;
+use windlass_runtime::{Component, Engine, EngineConfig, Report};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The component.
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+pub(super) async fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    let config = EngineConfig { pooling: false, ..EngineConfig::default() };
+    let engine = Engine::new(&config).map_err(|error| Failure::of(&error))?;
+    let file = args.file.display().to_string();
+    let loaded = tokio::select! {
+        loaded = Component::load_file(&engine, &args.file) => loaded,
+        _ = tokio::signal::ctrl_c() => return Err(Failure::new("interrupted")),
+    };
+    match loaded {
+        Ok(component) if ui.json => ui.object(&body(&file, component.report())),
+        Ok(component) => ui.data(&describe(&file, component.report(), ui)),
+        Err(error) if ui.json => {
+            let (text, next) = (error.to_string(), error.next_step());
+            ui.object(&json!({ "file": file, "ok": false, "error": text, "next": next }));
+            return Err(Failure { exit: Exit::Error, ..error.into() });
+        }
+        Err(error) => return Err(Failure::from(error).because(format!("in `{file}`"))),
+    }
+    Ok(())
+}
+
+fn body(file: &str, report: &Report) -> serde_json::Value {
+    let imports: Vec<_> = report
+        .imports
+        .iter()
+        .map(|import| {
+            json!({
+                "name": import.name,
+                "version": import.version,
+                "offered": import.offered,
+                "satisfied": import.satisfied,
+            })
+        })
+        .collect();
+    json!({
+        "file": file,
+        "ok": true,
+        "digest": report.digest,
+        "bytes": report.file_bytes,
+        "shape": report.shape,
+        "imports": imports,
+        "exports": report.exports,
+        "memories": report.memories,
+        "memory_bytes_min": report.memory_bytes_min,
+        "tables": report.tables,
+    })
+}
+
+fn describe(file: &str, report: &Report, ui: &Ui) -> String {
+    let mut text = format!("{} {}\n", ui.tone(Tone::Good, "ok"), clean(file));
+    let mut line = |name: &str, value: &str| {
+        let _infallible = writeln!(text, "  {name:<9} {}", clean(value));
+    };
+    line("shape", &report.shape);
+    line("size", &ByteSize(report.file_bytes).to_string());
+    line("digest", &report.digest);
+    let least = report.memory_bytes_min;
+    let limit = Limits::default().memory_bytes;
+    line("memory", &format!("starts with {}", ByteSize(least)));
+    if least > limit {
+        line("", &format!("more than the default limit: set memory = \"{}\"", ByteSize(least)));
+    }
+    for import in &report.imports {
+        line("imports", &import.to_string());
+    }
+    for export in &report.exports {
+        line("exports", export);
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

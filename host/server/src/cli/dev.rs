@@ -1,0 +1,36 @@
+//! `windlass dev PATH`: its arguments. The run itself is `crate::dev`.
+
+use super::failure::Exit;
+use super::open::LogArgs;
+use super::ui::Ui;
+use crate::dev::{self, Options};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The manifest, or the folder it lies in.
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// End when every group has nothing left to do.
+    #[arg(long)]
+    until_idle: bool,
+    /// Do not publish the manifest's samples.
+    #[arg(long)]
+    no_samples: bool,
+    /// End after so long, counted from when the consumers start.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
+    /// Print one JSON object an event; the last line sums up.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+pub(super) async fn run(args: Args, ui: Ui) -> Exit {
+    let Args { path, until_idle, no_samples, timeout, json: _, log } = args;
+    let options = Options { path, log: log.log, until_idle, samples: !no_samples, timeout };
+    dev::run(options, Arc::new(ui)).await
+}

@@ -1,0 +1,114 @@
+//! Errors as a user meets them: what, why, and the next command.
+
+use crate::manifest::ManifestError;
+use std::error::Error;
+use windlass_log::LogError;
+use windlass_runtime::CheckError;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// An error, or a consumer paused for what does not mend itself.
+    Error = 1,
+    /// Not used as it must be.
+    Usage = 2,
+    /// This run made dead letters.
+    DeadLetters = 3,
+    /// `--timeout` ran out.
+    TimedOut = 4,
+}
+
+/// A command that could not do what was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// In one sentence.
+    pub what: String,
+    /// The causes, outermost first.
+    pub why: Vec<String>,
+    /// What to do.
+    pub next: Option<String>,
+    /// The exit code.
+    pub exit: Exit,
+}
+
+impl Failure {
+    /// An error without more to say.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), why: Vec::new(), next: None, exit: Exit::Error }
+    }
+
+    /// An error made of another, with its causes.
+    pub(crate) fn of(error: &dyn Error) -> Self {
+        let mut why: Vec<String> = Vec::new();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            // A transparent error repeats its cause.
+            let text = cause.to_string();
+            if why.last() != Some(&text) {
+                why.push(text);
+            }
+            source = cause.source();
+        }
+        Self { why, ..Self::new(error.to_string()) }
+    }
+
+    /// A command that was not used as it must be.
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, ..Self::new(what) }
+    }
+
+    /// Adds a cause.
+    pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
+        self.why.push(why.into());
+        self
+    }
+
+    /// Adds what to do.
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        let next = match &error {
+            LogError::TooLarge { .. } => {
+                Some("publish less data, or a reference to where it lies".to_owned())
+            }
+            LogError::UndeclaredTopic(topic) => {
+                Some(format!("declare it in windlass.toml by [topics.\"{topic}\"]"))
+            }
+            LogError::StorageFull { .. } => {
+                Some("make room on the disk, then try again".to_owned())
+            }
+            LogError::NoTopic(_) => Some("windlass topic ls".to_owned()),
+            LogError::Unavailable { .. } => {
+                Some("try again; what was asked may be asked twice".to_owned())
+            }
+            LogError::NoGroup { .. }
+            | LogError::NotBuilt(_)
+            | LogError::Closed
+            | LogError::Exhausted(_) => None,
+        };
+        Self { next, ..Self::of(&error) }
+    }
+}
+
+impl From<ManifestError> for Failure {
+    fn from(error: ManifestError) -> Self {
+        let what = match error.count {
+            1 => "windlass.toml has a problem".to_owned(),
+            count => format!("windlass.toml has {count} problems"),
+        };
+        Self { why: error.text.lines().map(str::to_owned).collect(), ..Self::new(what) }
+    }
+}
+
+impl From<CheckError> for Failure {
+    fn from(error: CheckError) -> Self {
+        Self { next: Some(error.next_step().to_owned()), ..Self::of(&error) }
+    }
+}

@@ -1,0 +1,80 @@
+//! The command line: what there is, and which function runs it.
+//!
+//! One file a command, each with its arguments and its `run`. Printing is `ui`'s alone.
+
+mod check;
+mod dev;
+mod dlq;
+mod failure;
+mod open;
+mod publish;
+mod topic;
+mod ui;
+
+pub(crate) use failure::{Exit, Failure};
+pub(crate) use open::{FOLDER, log_flag, open};
+pub(crate) use ui::{Tone, Ui, clean, clean_lines, span};
+
+use clap::{Parser, Subcommand};
+
+/// Run WebAssembly components as consumers of durable messages.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build and run the consumers of a manifest, and show every delivery.
+    Dev(dev::Args),
+    /// Publish a message, or a file of them.
+    Publish(publish::Args),
+    /// List topics, or show one.
+    #[command(subcommand)]
+    Topic(topic::Command),
+    /// List, show, redrive or purge dead letters.
+    #[command(subcommand)]
+    Dlq(dlq::Command),
+    /// Check whether a component can run as a consumer.
+    Check(check::Args),
+}
+
+impl Cli {
+    /// Runs the command and says how it ended.
+    pub(crate) async fn run(self) -> Exit {
+        let json = match &self.command {
+            Command::Dev(args) => args.json,
+            Command::Publish(args) => args.json,
+            Command::Topic(command) => command.json(),
+            Command::Dlq(command) => command.json(),
+            Command::Check(args) => args.json,
+        };
+        let ui = Ui::new(json);
+        let ended = match self.command {
+            Command::Dev(args) => return dev::run(args, ui).await,
+            Command::Publish(args) => publish::run(args, &ui).await,
+            Command::Topic(command) => topic::run(command, &ui).await,
+            Command::Dlq(command) => dlq::run(command, &ui).await,
+            Command::Check(args) => check::run(args, &ui).await,
+        };
+        match ended {
+            Ok(()) => Exit::Done,
+            Err(failure) => {
+                ui.failure(&failure);
+                failure.exit
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,134 @@
+//! `windlass publish TOPIC`: one message, or a file of them.
+//!
+//! Owns where a message's parts come from. Lines of many are `ndjson`'s.
+
+mod ndjson;
+
+use super::failure::Failure;
+use super::open::{self, LogArgs};
+use super::ui::Ui;
+use crate::manifest::{BINARY, TEXT};
+use crate::wire::PublishedBody;
+use bytes::Bytes;
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+use windlass_core::message::{DATA_BYTES_MAX, HOST_KEY_PREFIX};
+use windlass_core::{Metadata, NewMessage, Topic};
+use windlass_log::{LogError, Published};
+
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("body").args(["data", "file", "ndjson"])))]
+pub(super) struct Args {
+    /// Where to.
+    topic: Topic,
+    /// The message's data, as text [default: what comes on stdin].
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    data: Option<String>,
+    /// A file that is the message's data.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// A file with one message a line, as JSON; `-` is stdin.
+    ///
+    /// Each line is an object of `data` (text, or any JSON) or `data_base64`, `content_type` and
+    /// `metadata` (an object, or pairs). The whole file is checked before anything is stored.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["content_type", "metadata"])]
+    ndjson: Option<PathBuf>,
+    /// The data's media type.
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+    /// A pair of metadata; may be given more than once.
+    #[arg(long, short, value_name = "KEY=VALUE", value_parser = pair)]
+    metadata: Vec<(String, String)>,
+    /// Print one JSON object a message.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
+    check_key(key)?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Whether a publisher may set this metadata.
+fn check_key(key: &str) -> Result<(), String> {
+    match key {
+        "" => Err("a metadata key is empty".to_owned()),
+        key if key.starts_with(HOST_KEY_PREFIX) => {
+            Err(format!("metadata `{key}`: `{HOST_KEY_PREFIX}` keys are the host's"))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) async fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
+    if let Some(file) = &args.ndjson {
+        let lines = ndjson::Lines::check(file, &args.topic)?;
+        let log = open::existing(&args.log).await?;
+        let stored = ndjson::publish(&log, &lines, ui).await;
+        log.close().await;
+        return stored;
+    }
+    let message = message(args.topic, args.data, args.file, args.content_type, args.metadata)?;
+    let log = open::existing(&args.log).await?;
+    let answers = log.publish(vec![message]).await;
+    log.close().await;
+    tell(ui, &answers?);
+    Ok(())
+}
+
+fn message(
+    topic: Topic,
+    text: Option<String>,
+    file: Option<PathBuf>,
+    content_type: Option<String>,
+    metadata: Metadata,
+) -> Result<NewMessage, Failure> {
+    let (data, usual_type) = match (text, file) {
+        (Some(text), _) => (text.into_bytes(), TEXT),
+        (None, Some(file)) => {
+            let name = file.display().to_string();
+            let data = std::fs::File::open(&file).and_then(read_bounded);
+            let fault = |error: std::io::Error| {
+                Failure::of(&error).because(format!("while reading `{name}`"))
+            };
+            (data.map_err(fault)?, BINARY)
+        }
+        (None, None) if std::io::stdin().is_terminal() => {
+            return Err(Failure::usage("there is no message")
+                .next("give --data TEXT, --file FILE or --ndjson FILE, or pipe one in"));
+        }
+        (None, None) => {
+            let data = read_bounded(std::io::stdin().lock());
+            let fault = |error: std::io::Error| Failure::of(&error).because("while reading stdin");
+            (data.map_err(fault)?, BINARY)
+        }
+    };
+    let mut message = NewMessage::new(topic, Bytes::from(data));
+    message.content_type = Some(content_type.unwrap_or_else(|| usual_type.to_owned()));
+    message.metadata = metadata;
+    match message.check_sizes() {
+        Ok(()) => Ok(message),
+        Err(source) => Err(LogError::TooLarge { topic: message.topic, source }.into()),
+    }
+}
+
+/// Everything, or enough to see that it is too much.
+fn read_bounded(input: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    input.take(DATA_BYTES_MAX as u64 + 1).read_to_end(&mut data)?;
+    Ok(data)
+}
+
+/// Prints the answers of a publish.
+fn tell(ui: &Ui, answers: &[Published]) {
+    for Published { id, duplicate } in answers {
+        if ui.json {
+            ui.object(&PublishedBody { id: id.to_string(), duplicate: *duplicate });
+        } else {
+            ui.data(&id.to_string());
+        }
+    }
+}

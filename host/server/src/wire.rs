@@ -1,0 +1,305 @@
+//! What the outside sees as JSON: one object a line, names that stay.
+//!
+//! Domain types are never serialised to the outside; they become one of these first. Times are
+//! RFC 3339 in UTC, ages and spans are milliseconds.
+
+use crate::event::{Delivered, Event, Fate};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use std::time::{Duration, UNIX_EPOCH};
+use windlass_core::{AttemptRecord, Metadata, Timestamp, time};
+use windlass_log::{Counts, DeadLetter, GroupState, TopicState};
+
+/// A point in time as text.
+pub(crate) fn when(ms: u64) -> String {
+    // Beyond the year 9999 there is no such text.
+    let ms = ms.min(253_402_300_799_999);
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
+}
+
+/// Milliseconds with three digits behind the point.
+fn fine_ms(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Counts, flat in whatever has them.
+#[derive(Debug, Serialize)]
+pub(crate) struct CountsBody {
+    ready: u64,
+    delayed: u64,
+    retrying: u64,
+    parked: u64,
+    leased: u64,
+    dead: u64,
+    lag: u64,
+}
+
+impl From<&Counts> for CountsBody {
+    fn from(counts: &Counts) -> Self {
+        let Counts { ready, delayed, retrying, parked, leased, dead } = *counts;
+        Self { ready, delayed, retrying, parked, leased, dead, lag: counts.lag() }
+    }
+}
+
+/// A topic in `topic ls` and `topic show`.
+#[derive(Debug, Serialize)]
+pub(crate) struct TopicBody {
+    topic: String,
+    #[serde(flatten)]
+    counts: CountsBody,
+    bytes: u64,
+    retained: u64,
+    oldest_ms: Option<u64>,
+    groups: Vec<GroupBody>,
+}
+
+#[derive(Debug, Serialize)]
+struct GroupBody {
+    group: String,
+    #[serde(flatten)]
+    counts: CountsBody,
+    max_attempts: u32,
+    lease_ms: u64,
+    in_flight: u32,
+}
+
+impl TopicBody {
+    /// A topic as it stands at `now`.
+    pub(crate) fn new(state: &TopicState, now: Timestamp) -> Self {
+        Self {
+            topic: state.topic.to_string(),
+            counts: (&state.counts).into(),
+            bytes: state.bytes,
+            retained: state.retained,
+            oldest_ms: state.oldest.map(|oldest| time::millis(now.since(oldest))),
+            groups: state.groups.iter().map(GroupBody::from).collect(),
+        }
+    }
+}
+
+impl From<&GroupState> for GroupBody {
+    fn from(state: &GroupState) -> Self {
+        Self {
+            group: state.group.to_string(),
+            counts: (&state.counts).into(),
+            max_attempts: state.policy.max_attempts.get(),
+            lease_ms: state.policy.lease_ms(),
+            in_flight: state.policy.in_flight_max.get(),
+        }
+    }
+}
+
+/// A dead letter in `dlq ls`; `dlq show` adds what it carried and its history.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeadLetterBody {
+    topic: String,
+    group: String,
+    id: String,
+    reason: String,
+    attempts: u32,
+    at: String,
+    published_at: Option<String>,
+    content_type: Option<String>,
+    key: Option<String>,
+    metadata: Option<Metadata>,
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<Vec<AttemptBody>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history_omitted: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct AttemptBody {
+    attempt: u32,
+    at: String,
+    worker: String,
+    revision: String,
+    outcome: String,
+    text: String,
+}
+
+impl DeadLetterBody {
+    /// One line of a list.
+    pub(crate) fn brief(topic: &str, letter: &DeadLetter) -> Self {
+        let message = letter.message.as_ref();
+        Self {
+            topic: topic.to_owned(),
+            group: letter.group.to_string(),
+            id: letter.id.to_string(),
+            reason: letter.reason.clone(),
+            attempts: letter.attempts,
+            at: when(letter.at.0),
+            published_at: message.map(|message| when(message.published_at)),
+            content_type: message.and_then(|message| message.content_type.clone()),
+            key: message.and_then(|message| message.key.clone()),
+            metadata: message.map(|message| message.metadata.clone()),
+            size: message.map(windlass_core::Message::size),
+            data: None,
+            data_base64: None,
+            history: None,
+            history_omitted: None,
+        }
+    }
+
+    /// All there is.
+    pub(crate) fn whole(topic: &str, letter: &DeadLetter) -> Self {
+        let data = letter.message.as_ref().map(|message| &message.data);
+        let text = data.and_then(|data| std::str::from_utf8(data).ok());
+        Self {
+            data: text.map(str::to_owned),
+            data_base64: data.filter(|_| text.is_none()).map(|data| STANDARD.encode(data)),
+            history: Some(letter.history.attempts.iter().map(AttemptBody::from).collect()),
+            history_omitted: Some(letter.history.omitted),
+            ..Self::brief(topic, letter)
+        }
+    }
+}
+
+impl From<&AttemptRecord> for AttemptBody {
+    fn from(record: &AttemptRecord) -> Self {
+        Self {
+            attempt: record.attempt,
+            at: when(record.at.0),
+            worker: record.worker.clone(),
+            revision: record.revision.clone(),
+            outcome: record.outcome.clone(),
+            text: record.text.clone(),
+        }
+    }
+}
+
+/// A publish's answer.
+#[derive(Debug, Serialize)]
+pub(crate) struct PublishedBody {
+    /// The message's id.
+    pub id: String,
+    /// Whether it was known.
+    pub duplicate: bool,
+}
+
+/// One event of a run.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(crate) enum EventBody<'a> {
+    /// Everything is declared and loaded; claims begin.
+    Ready { log: String, consumers: Vec<&'a str> },
+    /// A delivery came to its end.
+    Delivery(DeliveryBody<'a>),
+    /// A consumer stopped claiming.
+    Paused {
+        consumer: &'a str,
+        reason: &'a str,
+        text: &'a str,
+        retry_ms: Option<u64>,
+        mends_itself: bool,
+    },
+    /// A consumer claims again.
+    Resumed { consumer: &'a str },
+    /// Storage does not answer.
+    StorageLost { text: &'a str },
+    /// Storage answers again.
+    StorageBack,
+    /// The run is over. Always the last line.
+    Summary(SummaryBody),
+}
+
+/// A delivery.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeliveryBody<'a> {
+    consumer: &'a str,
+    topic: &'a str,
+    group: &'a str,
+    id: String,
+    attempt: u32,
+    outcome: &'a str,
+    disposition: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_ms: Option<u64>,
+    sent: usize,
+    elapsed_ms: f64,
+    cpu_ms: f64,
+    memory_bytes: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    output: &'a str,
+    #[serde(skip_serializing_if = "is_zero")]
+    output_dropped: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct SummaryBody {
+    /// Samples and sends.
+    pub published: u64,
+    /// Acks.
+    pub handled: u64,
+    /// Retries that were scheduled.
+    pub retried: u64,
+    /// Dead letters made by this run.
+    pub dead: u64,
+    /// Deliveries given back.
+    pub released: u64,
+    /// How long it ran.
+    pub elapsed_ms: u64,
+    /// The exit code.
+    pub exit: u8,
+}
+
+impl<'a> DeliveryBody<'a> {
+    fn new(delivered: &'a Delivered) -> Self {
+        let (retry, sent) = match delivered.fate {
+            Fate::Retry { delay } => (Some(delay), 0),
+            Fate::Acked { sent } => (None, sent),
+            Fate::Dead | Fate::Released | Fate::Lost | Fate::Unwritten => (None, 0),
+        };
+        Self {
+            consumer: &delivered.consumer,
+            topic: delivered.message.topic.as_str(),
+            group: delivered.group.as_str(),
+            id: delivered.message.id.to_string(),
+            attempt: delivered.attempt,
+            outcome: delivered.outcome,
+            disposition: delivered.fate.name(),
+            text: &delivered.text,
+            retry_ms: retry.map(time::millis),
+            sent,
+            elapsed_ms: fine_ms(delivered.elapsed),
+            cpu_ms: fine_ms(delivered.cpu),
+            memory_bytes: delivered.memory_peak,
+            output: &delivered.output.text,
+            output_dropped: delivered.output.dropped_bytes,
+        }
+    }
+}
+
+impl<'a> EventBody<'a> {
+    /// What the outside sees of an event, if anything.
+    pub(crate) fn new(event: &'a Event) -> Option<Self> {
+        Some(match event {
+            Event::Delivered(delivered) => Self::Delivery(DeliveryBody::new(delivered)),
+            Event::Paused { consumer, reason, text, retry, mends } => Self::Paused {
+                consumer,
+                reason,
+                text,
+                retry_ms: retry.map(time::millis),
+                mends_itself: *mends,
+            },
+            Event::Resumed { consumer } => Self::Resumed { consumer },
+            Event::StorageLost { text } => Self::StorageLost { text },
+            Event::StorageBack => Self::StorageBack,
+            Event::Tick | Event::End => return None,
+        })
+    }
+}
