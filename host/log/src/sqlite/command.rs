@@ -74,8 +74,8 @@ impl Command {
     /// release costs a duplicate at most (law 1).
     pub(super) fn must_sync(&self) -> bool {
         match self {
-            Self::Claim(request, _) => request.start.is_some(),
-            Self::Extend(..) | Self::Sweep(_) => false,
+            // One that declares its group owes a sync, which the writer makes up for.
+            Self::Claim(..) | Self::Extend(..) | Self::Sweep(_) => false,
             Self::Settle(settlements, _) => settlements.iter().any(|settlement| {
                 matches!(settlement.disposition, Disposition::Ack { .. } | Disposition::DeadLetter)
             }),

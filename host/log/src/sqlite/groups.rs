@@ -114,6 +114,7 @@ impl Writer {
         cache.new_group(group);
         self.pending.topics.insert(topic);
         self.pending.groups.insert(id);
+        self.owe_sync();
         Ok(id)
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Writer {
     conn: Option<SqliteConnection>,
     /// Whether the connection syncs its commits now.
     synced: bool,
+    /// An unsynced transaction did what must be on the disk before its answer.
+    owes_sync: bool,
     pub(super) time: LogTime,
     pub(super) nonce: u64,
     pub(super) serial: u64,
@@ -76,6 +78,7 @@ impl Writer {
             place,
             conn: Some(conn),
             synced: true,
+            owes_sync: false,
             time,
             nonce,
             serial: 0,
@@ -100,6 +103,11 @@ impl Writer {
             Some(conn) => Ok((conn, &mut self.cache)),
             None => Err(Fail::Storage(sqlx::Error::PoolClosed)),
         }
+    }
+
+    /// What this transaction does must be synced before its answer.
+    pub(super) fn owe_sync(&mut self) {
+        self.owes_sync |= !self.synced;
     }
 
     /// Writes what queries may ask for.
@@ -197,10 +205,17 @@ impl Writer {
             answers.push(answer);
             failed = error;
         }
-        match failed {
-            Some(error) => Err(error),
-            None => self.commit().await,
+        if let Some(error) = failed {
+            return Err(error);
         }
+        self.commit().await?;
+        if std::mem::take(&mut self.owes_sync) {
+            // A synced commit syncs all that the file's log holds.
+            self.begin(true).await?;
+            self.pending.state = true;
+            self.commit().await?;
+        }
+        Ok(())
     }
 
     /// Does one command inside the transaction.
@@ -287,6 +302,7 @@ impl Writer {
         self.cache = Cache::default();
         self.pending = Pending::default();
         self.touched = Touched::default();
+        self.owes_sync = false;
         self.agenda.clear();
         self.surveyed = false;
         self.tick_at = self.time.now().after(TICK);

@@ -58,6 +58,17 @@ async fn publish_ack_and_dead_letter_are_synced_the_rest_is_not() {
         log.settle(vec![settlement]).await.remove(0).unwrap();
         assert_eq!(how(), [expected], "{disposition:?}");
     }
+    let unknown = ClaimRequest {
+        topic: topic.clone(),
+        group: Group::new("new").unwrap(),
+        worker: "w".into(),
+        max: NonZeroUsize::MIN,
+        start: Some(Start::Latest),
+    };
+    log.claim(unknown.clone()).await.unwrap();
+    assert_eq!(how(), [NORMAL, FULL], "a claim that declares its group");
+    log.claim(unknown).await.unwrap();
+    assert_eq!(how(), [NORMAL], "the group is known now");
     log.redrive(&topic, None).await.unwrap();
     log.purge_dead(&topic, None).await.unwrap();
     assert_eq!(how(), [FULL; 2], "redrive and purge");
