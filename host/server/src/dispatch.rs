@@ -254,6 +254,7 @@ impl Source {
                 Ok(claims) => break claims,
                 Err(LogError::Closed) => break Vec::new(),
                 Err(error) => {
+                    tracing::debug!(topic = %self.topic, %error, "nothing can be claimed");
                     if !in_trouble {
                         in_trouble = true;
                         storage.trouble_began(&error).await;

@@ -1,7 +1,6 @@
 //! `windlass dev PATH`: its arguments. The run itself is `crate::dev`.
 
 use super::failure::Exit;
-use super::open::LogArgs;
 use super::ui::Ui;
 use crate::dev::{self, Options};
 use std::path::PathBuf;
@@ -25,12 +24,13 @@ pub(super) struct Args {
     /// Print one JSON object an event; the last line sums up.
     #[arg(long)]
     pub(super) json: bool,
-    #[command(flatten)]
-    log: LogArgs,
+    /// Another folder for the log than `.windlass` beside the manifest.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_LOG")]
+    log: Option<PathBuf>,
 }
 
 pub(super) async fn run(args: Args, ui: Ui) -> Exit {
     let Args { path, until_idle, no_samples, timeout, json: _, log } = args;
-    let options = Options { path, log: log.log, until_idle, samples: !no_samples, timeout };
+    let options = Options { path, log, until_idle, samples: !no_samples, timeout };
     dev::run(options, Arc::new(ui)).await
 }

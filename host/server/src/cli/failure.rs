@@ -44,14 +44,19 @@ impl Failure {
         let mut why: Vec<String> = Vec::new();
         let mut source = error.source();
         while let Some(cause) = source {
-            // A transparent error repeats its cause.
+            // What was said already is not said again.
             let text = cause.to_string();
-            if why.last() != Some(&text) {
+            if !error.to_string().contains(&text) && why.last() != Some(&text) {
                 why.push(text);
             }
             source = cause.source();
         }
         Self { why, ..Self::new(error.to_string()) }
+    }
+
+    /// Something that the system refused to do.
+    pub(crate) fn system(what: impl Into<String>, error: &std::io::Error) -> Self {
+        Self::new(what).because(error.to_string())
     }
 
     /// A command that was not used as it must be.

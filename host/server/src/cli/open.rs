@@ -24,7 +24,7 @@ pub(crate) async fn existing(args: &LogArgs) -> Result<DynLog, Failure> {
         Some(folder) => return Err(not_in(folder)),
         None => {
             let here = std::env::current_dir()
-                .map_err(|error| Failure::of(&error).because("the working folder is gone"))?;
+                .map_err(|error| Failure::system("the working folder is gone", &error))?;
             find(&here)?
         }
     };

@@ -89,22 +89,14 @@ fn message(
     let (data, usual_type) = match (text, file) {
         (Some(text), _) => (text.into_bytes(), TEXT),
         (None, Some(file)) => {
-            let name = file.display().to_string();
-            let data = std::fs::File::open(&file).and_then(read_bounded);
-            let fault = |error: std::io::Error| {
-                Failure::of(&error).because(format!("while reading `{name}`"))
-            };
-            (data.map_err(fault)?, BINARY)
+            let name = format!("`{}`", file.display());
+            (read_bounded(std::fs::File::open(&file), &name)?, BINARY)
         }
         (None, None) if std::io::stdin().is_terminal() => {
             return Err(Failure::usage("there is no message")
                 .next("give --data TEXT, --file FILE or --ndjson FILE, or pipe one in"));
         }
-        (None, None) => {
-            let data = read_bounded(std::io::stdin().lock());
-            let fault = |error: std::io::Error| Failure::of(&error).because("while reading stdin");
-            (data.map_err(fault)?, BINARY)
-        }
+        (None, None) => (read_bounded(Ok(std::io::stdin().lock()), "stdin")?, BINARY),
     };
     let mut message = NewMessage::new(topic, Bytes::from(data));
     message.content_type = Some(content_type.unwrap_or_else(|| usual_type.to_owned()));
@@ -115,10 +107,17 @@ fn message(
     }
 }
 
-/// Everything, or enough to see that it is too much.
-fn read_bounded(input: impl Read) -> std::io::Result<Vec<u8>> {
+/// All of `input`, never more than a message may have.
+fn read_bounded(input: std::io::Result<impl Read>, name: &str) -> Result<Vec<u8>, Failure> {
     let mut data = Vec::new();
-    input.take(DATA_BYTES_MAX as u64 + 1).read_to_end(&mut data)?;
+    input
+        .and_then(|input| input.take(DATA_BYTES_MAX as u64 + 1).read_to_end(&mut data))
+        .map_err(|error| Failure::system(format!("cannot read {name}"), &error))?;
+    if data.len() > DATA_BYTES_MAX {
+        return Err(Failure::new(format!("{name} is too large for a message"))
+            .because(format!("a message may have {DATA_BYTES_MAX} bytes of data"))
+            .next("publish less data, or a reference to where it lies"));
+    }
     Ok(data)
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn run(
     phases: &Phases,
 ) -> Result<Option<()>, Failure> {
     let fault = |error: std::io::Error| {
-        Failure::of(&error).because(format!("while starting the build of `{consumer}`: {command}"))
+        Failure::system(format!("the build of `{consumer}` does not start: {command}"), &error)
     };
     let mut child = Command::new("sh")
         .args(["-c", command])

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use windlass_core::Topic;
 use windlass_log::sqlite::OpenOptions;
 use windlass_log::{Declared, DynLog, Start};
-use windlass_runtime::{Component, Engine, EngineConfig};
+use windlass_runtime::{Allocation, Component, Engine, EngineConfig};
 
 /// A manifest and where its log is.
 #[derive(Debug)]
@@ -43,8 +43,7 @@ impl Project {
     pub(super) fn read(path: &Path, log: Option<PathBuf>) -> Result<Self, Failure> {
         let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let text = std::fs::read_to_string(&file).map_err(|error| {
-            Failure::of(&error)
-                .because(format!("while reading `{}`", file.display()))
+            Failure::system(format!("cannot read `{}`", file.display()), &error)
                 .next(format!("name a folder with a {FILE_NAME}, or that file"))
         })?;
         // Builds change their folder: what they are told must not depend on ours.
@@ -81,6 +80,9 @@ pub(super) async fn prepare(
         return Ok(None);
     }
     let engine = Engine::new(&EngineConfig::default()).map_err(|error| Failure::of(&error))?;
+    if let Allocation::OnDemand { why } = engine.allocation() {
+        tracing::info!(why, "instances have no pool");
+    }
     let Some(components) = load_all(&engine, manifest, phases).await? else { return Ok(None) };
     let options = OpenOptions { create: true, serve: true, ..OpenOptions::default() };
     let log = cli::open(&project.log, options).await?;

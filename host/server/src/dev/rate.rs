@@ -3,7 +3,6 @@
 use crate::cli::span;
 use crate::event::{Delivered, Fate};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Successes shown between two ticks, which are a second apart.
@@ -67,15 +66,17 @@ impl Hidden {
         let Self { successes, failures, sent, elapsed } = self;
         let count = u32::try_from(successes + failures).unwrap_or(u32::MAX).max(1);
         let mean = span(elapsed / count);
-        let mut line = format!("  +   {consumer}: {successes} more ok, {mean} each");
-        if sent > 0 {
-            let _infallible = write!(line, ", {sent} sent");
+        let mut parts = Vec::new();
+        if successes > 0 {
+            parts.push(format!("{successes} more ok"));
         }
         if failures > 0 {
-            let _infallible =
-                write!(line, ", {failures} more failed (see --json, or windlass dlq ls)");
+            parts.push(format!("{failures} more failed (see windlass dlq ls, or --json)"));
         }
-        line
+        if sent > 0 {
+            parts.push(format!("{sent} sent"));
+        }
+        format!("  +   {consumer}: {}, {mean} each", parts.join(", "))
     }
 }
 

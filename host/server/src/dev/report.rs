@@ -74,15 +74,13 @@ impl Report {
                     self.ui.data(&self.line(delivered));
                 }
             }
-            Event::Paused { consumer, text, retry, .. } => {
+            Event::Paused { consumer, reason, text, retry, .. } => {
                 let head = self.ui.tone(Tone::Bad, &format!("paused {consumer}"));
                 let again = match retry {
                     Some(wait) => format!("looks again in {}", span(*wait)),
-                    None => {
-                        "stays paused: grant it under [consumer.allow], then start again".into()
-                    }
+                    None => "grant it under [consumer.allow] in windlass.toml, start again".into(),
                 };
-                self.ui.data(&format!("{head}: {}; {again}", clean(text)));
+                self.ui.data(&format!("{head}: {reason}: {}; {again}", clean(text)));
             }
             Event::Resumed { consumer } => {
                 self.ui.data(&self.ui.tone(Tone::Good, &format!("resumed {consumer}")));

@@ -139,7 +139,7 @@ impl Lines {
     pub(super) fn check(path: &Path, topic: &Topic) -> Result<Self, Failure> {
         let name = if path == Path::new("-") { "stdin".into() } else { path.display().to_string() };
         let fault =
-            |error: std::io::Error| Failure::of(&error).because(format!("while reading `{name}`"));
+            |error: std::io::Error| Failure::system(format!("cannot read `{name}`"), &error);
         let file = open(path).map_err(fault)?;
         let lines = Self { file, name: name.clone(), topic: topic.clone() };
         let mut problems = Vec::new();
