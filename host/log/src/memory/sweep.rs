@@ -40,7 +40,7 @@ impl State {
         let (span, most) = self.retain;
         self.topics[topic].note_floor(floor, now, span);
         let aged = self.topics[topic].aged_floor(now, span);
-        let swept_to = self.topics[topic].swept_to;
+        let swept_to = self.topics[topic].pass_unread(floor);
         if floor <= swept_to {
             return 0;
         }
@@ -52,7 +52,7 @@ impl State {
             .collect();
         let unneeded = walked.iter().filter(|(_, held)| !held).count() as u64;
         let beyond = unneeded.saturating_sub(most);
-        if beyond == 0 && aged <= swept_to {
+        if unneeded > 0 && beyond == 0 && aged <= swept_to {
             return 0;
         }
         let topic = &mut self.topics[topic];
@@ -60,13 +60,14 @@ impl State {
         for (sequence, held) in walked {
             if !held {
                 if gone >= beyond && sequence > aged {
-                    break;
+                    return gone;
                 }
                 topic.messages.remove(&sequence);
                 gone += 1;
             }
             topic.swept_to = sequence;
         }
+        topic.swept_to = floor;
         gone
     }
 
@@ -78,6 +79,12 @@ impl State {
 }
 
 impl TopicLog {
+    /// What waits for a first group is needed as a whole: passed by in one step.
+    fn pass_unread(&mut self, floor: Sequence) -> Sequence {
+        self.swept_to = self.swept_to.max(self.unread_to.min(floor));
+        self.swept_to
+    }
+
     /// Notes the floor where it has risen, not more often than needed.
     fn note_floor(&mut self, floor: Sequence, now: Timestamp, span: Duration) {
         let apart = millis(span) / SAMPLES;
