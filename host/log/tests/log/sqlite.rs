@@ -15,14 +15,24 @@ pub(crate) struct SqliteHarness {
     folder: TempDir,
     clock: Arc<TestClock>,
     log: Mutex<Arc<SqliteLog>>,
+    serve: bool,
 }
 
 impl SqliteHarness {
     pub(crate) async fn open() -> Self {
+        Self::with(true).await
+    }
+
+    /// A log that does nothing by itself.
+    pub(crate) async fn quiet() -> Self {
+        Self::with(false).await
+    }
+
+    async fn with(serve: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock::default());
-        let log = open(&folder, &clock, true).await;
-        Self { folder, clock, log: Mutex::new(log) }
+        let log = open(&folder, &clock, serve).await;
+        Self { folder, clock, log: Mutex::new(log), serve }
     }
 }
 
@@ -44,13 +54,13 @@ impl Harness for SqliteHarness {
     }
 
     async fn crash(&self) -> DynLog {
-        let log = open(&self.folder, &self.clock, true).await;
+        let log = open(&self.folder, &self.clock, self.serve).await;
         *self.log.lock().unwrap() = Arc::clone(&log);
         log
     }
 
     async fn second_process(&self) -> Option<DynLog> {
-        Some(open(&self.folder, &self.clock, true).await)
+        Some(open(&self.folder, &self.clock, self.serve).await)
     }
 
     fn clock(&self) -> Option<&TestClock> {

@@ -1,0 +1,191 @@
+//! What a run may do, and how often it does it.
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+use std::time::Duration;
+
+/// Topics of a run: one is another's subtopic, the last one is rarely there.
+pub(super) const TOPICS: [&str; 4] = ["t", "t/sub", "u", "rare"];
+/// Groups of a run: the work queue, one, and one that is rarely there.
+pub(super) const GROUPS: [&str; 3] = ["", "g", "rare"];
+
+/// A message: where to, how long, and what is wrong with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Draft {
+    pub(super) topic: &'static str,
+    pub(super) bytes: usize,
+    pub(super) fault: Option<Fault>,
+}
+
+/// Why a message is refused.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fault {
+    TooLarge,
+    Keyed,
+}
+
+/// What is done with a claim.
+#[derive(Debug, Clone)]
+pub(super) enum Settling {
+    Ack(Vec<Draft>),
+    Retry { ms: u64, counted: bool },
+    DeadLetter,
+    Release,
+}
+
+/// A group as declared in a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Declaration {
+    pub(super) topic: &'static str,
+    pub(super) group: &'static str,
+    pub(super) latest: bool,
+    pub(super) max_attempts: u32,
+    pub(super) lease_ms: u64,
+    pub(super) in_flight_max: u32,
+}
+
+/// What an operator asks.
+#[derive(Debug, Clone)]
+pub(super) enum Asking {
+    DeclareGroups(Vec<Declaration>),
+    DeclareTopics(bool, Vec<&'static str>),
+    Redrive(&'static str, Option<&'static str>),
+    Purge(&'static str, Option<&'static str>),
+    Page(&'static str, Option<&'static str>, usize),
+    Sweep,
+    Retain(Duration, u64),
+}
+
+/// One step. Claims are named by the order in which they were given.
+#[derive(Debug, Clone)]
+pub(super) enum Operation {
+    Publish(Vec<Draft>),
+    Claim {
+        topic: &'static str,
+        group: &'static str,
+        max: usize,
+        latest: Option<bool>,
+    },
+    /// With a record or without.
+    Settle(Vec<(usize, Settling, bool)>),
+    Extend(Vec<(usize, u64)>),
+    Advance(u64),
+    StepWall(i64),
+    Ask(Asking),
+    Reopen,
+    Crash,
+}
+
+impl Operation {
+    /// The next one; `claims` were given so far.
+    pub(super) fn draw(random: &mut StdRng, claims: usize) -> Self {
+        let topic = topic(random);
+        match random.random_range(0..100) {
+            0..18 => Self::Publish(drafts(random, 0, 5)),
+            18..44 => Self::Claim {
+                topic,
+                group: group(random),
+                max: random.random_range(1..6),
+                latest: random.random_bool(0.1).then(|| random.random_bool(0.3)),
+            },
+            44..62 if claims > 0 => {
+                let n = random.random_range(1..5);
+                Self::Settle((0..n).map(|_| settling(random, claims)).collect())
+            }
+            62..66 if claims > 0 => {
+                let n = random.random_range(1..4);
+                Self::Extend((0..n).map(|_| (claim(random, claims), span(random))).collect())
+            }
+            66..80 => Self::Advance(span(random)),
+            80 => Self::StepWall(random.random_range(-3_600_000..3_600_000)),
+            81..97 => Self::Ask(Asking::draw(random, topic)),
+            97 => Self::Reopen,
+            98 => Self::Crash,
+            _ => Self::Advance(random.random_range(0..3)),
+        }
+    }
+}
+
+impl Asking {
+    fn draw(random: &mut StdRng, topic: &'static str) -> Self {
+        match random.random_range(0..16) {
+            0..4 => {
+                let n = random.random_range(1..4);
+                Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
+            }
+            4 => {
+                let n = random.random_range(0..2);
+                let topics = (0..n).map(|_| self::topic(random)).collect();
+                Self::DeclareTopics(random.random_bool(0.5), topics)
+            }
+            5..8 => Self::Redrive(topic, one_or_all(random)),
+            8 => Self::Purge(topic, one_or_all(random)),
+            9 => Self::Page(topic, one_or_all(random), random.random_range(1..4)),
+            10..15 => Self::Sweep,
+            _ => Self::Retain(
+                Duration::from_millis(span(random) * 3),
+                [0, 3, 10, 10_000][random.random_range(0..4)],
+            ),
+        }
+    }
+}
+
+fn topic(random: &mut StdRng) -> &'static str {
+    let rare = random.random_bool(0.02);
+    TOPICS[if rare { 3 } else { random.random_range(0..3) }]
+}
+
+fn group(random: &mut StdRng) -> &'static str {
+    let rare = random.random_bool(0.02);
+    GROUPS[if rare { 2 } else { random.random_range(0..2) }]
+}
+
+fn one_or_all(random: &mut StdRng) -> Option<&'static str> {
+    random.random_bool(0.5).then(|| group(random))
+}
+
+/// Spans around the leases and waits of a run, so that some end at the same time.
+fn span(random: &mut StdRng) -> u64 {
+    [0, 1, 500, 1_000, 1_000, 2_000, 5_000, 5_000, 10_000, 60_000][random.random_range(0..10)]
+}
+
+fn drafts(random: &mut StdRng, least: usize, most: usize) -> Vec<Draft> {
+    (0..random.random_range(least..=most)).map(|_| draft(random)).collect()
+}
+
+fn draft(random: &mut StdRng) -> Draft {
+    let fault = match random.random_range(0..100) {
+        0 => Some(Fault::TooLarge),
+        1 => Some(Fault::Keyed),
+        _ => None,
+    };
+    Draft { topic: topic(random), bytes: random.random_range(0..40), fault }
+}
+
+/// Mostly a late one, sometimes any.
+fn claim(random: &mut StdRng, claims: usize) -> usize {
+    let from = if random.random_bool(0.85) { claims.saturating_sub(12) } else { 0 };
+    random.random_range(from..claims)
+}
+
+fn settling(random: &mut StdRng, claims: usize) -> (usize, Settling, bool) {
+    let what = match random.random_range(0..10) {
+        0..4 => Settling::Ack(Vec::new()),
+        4 => Settling::Ack(drafts(random, 1, 3)),
+        5..8 => Settling::Retry { ms: span(random), counted: random.random_bool(0.8) },
+        8 => Settling::DeadLetter,
+        _ => Settling::Release,
+    };
+    (claim(random, claims), what, random.random_bool(0.9))
+}
+
+fn declaration(random: &mut StdRng) -> Declaration {
+    Declaration {
+        topic: topic(random),
+        group: group(random),
+        latest: random.random_bool(0.3),
+        max_attempts: [1, 2, 3, 5, 30][random.random_range(0..5)],
+        lease_ms: [0, 1_000, 5_000, 5_000, 30_000][random.random_range(0..5)],
+        in_flight_max: [1, 3, 10, 10_000][random.random_range(0..4)],
+    }
+}

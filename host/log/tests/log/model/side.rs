@@ -1,0 +1,226 @@
+//! One of the two logs in a run: carries operations out and tells what came of them, in words that
+//! do not depend on the log.
+#![expect(clippy::unwrap_used, reason = "what must not fail is not what is compared")]
+
+use super::operation::{Asking, Declaration, Draft, Fault, Operation, Settling};
+use std::fmt::Write;
+use std::num::NonZeroU32;
+use std::time::Duration;
+use windlass_core::{Disposition, Group, GroupPolicy, Message, MessageId, NewMessage, Token};
+use windlass_log::conformance::Harness;
+use windlass_log::conformance::kit::{group, record, some, topic};
+use windlass_log::{
+    ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, Settlement, Start,
+    TopicsMode,
+};
+
+/// A log, and a second opening of it where there can be one.
+pub(super) struct Side<'a> {
+    harness: &'a dyn Harness,
+    log: DynLog,
+    second: Option<DynLog>,
+    /// Of every claim given, in order.
+    tokens: Vec<Token>,
+}
+
+impl<'a> Side<'a> {
+    pub(super) async fn new(harness: &'a dyn Harness) -> Self {
+        let second = harness.second_process().await;
+        Self { harness, log: harness.log(), second, tokens: Vec::new() }
+    }
+
+    /// How many claims were given.
+    pub(super) fn claims(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// The log as this process has it open.
+    fn process(&self, process: usize) -> DynLog {
+        let second = self.second.as_ref().filter(|_| process == 1);
+        DynLog::clone(second.unwrap_or(&self.log))
+    }
+
+    /// Carries one out; its answer.
+    pub(super) async fn run(&mut self, operation: &Operation, process: usize) -> String {
+        let log = self.process(process);
+        match operation {
+            Operation::Publish(drafts) => {
+                answer(log.publish(drafts.iter().map(message).collect()).await)
+            }
+            Operation::Claim { topic: on, group: name, max, latest } => {
+                let start = latest.map(start);
+                self.claim(&log, on, name, *max, start).await
+            }
+            Operation::Settle(settlings) => {
+                let settlements = settlings.iter().map(|one| self.settlement(one)).collect();
+                log.settle(settlements).await.into_iter().map(|one| answer(one) + ", ").collect()
+            }
+            Operation::Extend(extensions) => {
+                let extensions = extensions.iter().map(|(claim, ms)| Extension {
+                    token: self.tokens[*claim],
+                    lease: Duration::from_millis(*ms),
+                });
+                answer(log.extend(extensions.collect()).await)
+            }
+            Operation::Advance(ms) => {
+                self.harness.advance(Duration::from_millis(*ms)).await;
+                String::new()
+            }
+            Operation::StepWall(ms) => {
+                if let Some(clock) = self.harness.clock() {
+                    clock.step_wall(*ms);
+                }
+                String::new()
+            }
+            Operation::Reopen => {
+                self.log = self.harness.reopen().await;
+                String::new()
+            }
+            Operation::Crash => {
+                self.log = self.harness.crash().await;
+                String::new()
+            }
+            Operation::Ask(asking) => ask(&log, asking).await,
+        }
+    }
+
+    async fn claim(
+        &mut self,
+        log: &DynLog,
+        on: &str,
+        name: &str,
+        max: usize,
+        start: Option<Start>,
+    ) -> String {
+        let worker = "worker".into();
+        let (topic, group, max) = (topic(on), group(name), some(max));
+        let claims = match log.claim(ClaimRequest { topic, group, worker, max, start }).await {
+            Ok(claims) => claims,
+            Err(error) => return error.to_string(),
+        };
+        let mut told = String::new();
+        for claim in claims {
+            let first = self.tokens.len();
+            self.tokens.push(claim.token);
+            let Message { id, data, .. } = claim.message.as_ref();
+            let _always = write!(
+                told,
+                "#{first} {id} {} bytes attempt {} of {} until {}, ",
+                data.len(),
+                claim.attempt,
+                claim.max_attempts,
+                claim.lease_until
+            );
+        }
+        told
+    }
+
+    fn settlement(&self, (claim, what, recorded): &(usize, Settling, bool)) -> Settlement {
+        let disposition = match what {
+            Settling::Ack(drafts) => {
+                Disposition::Ack { sends: drafts.iter().map(message).collect() }
+            }
+            Settling::Retry { ms, counted } => {
+                Disposition::Retry { delay: Duration::from_millis(*ms), counted: *counted }
+            }
+            Settling::DeadLetter => Disposition::DeadLetter,
+            Settling::Release => Disposition::Release,
+        };
+        let record = recorded.then(|| record("failed", &format!("claim {claim}")));
+        Settlement { token: self.tokens[*claim], disposition, record }
+    }
+
+    /// Everything that can be seen of the log.
+    pub(super) async fn view(&self, process: usize) -> String {
+        let log = self.process(process);
+        let topics = log.topics().await.unwrap();
+        let mut seen = format!("now {}\n", log.now());
+        for state in &topics {
+            let limit = some(100_000);
+            let (topic, after) = (state.topic.clone(), None);
+            let query = DeadLetterQuery { topic, group: None, id: None, after, limit };
+            let dead = log.dead_letters(query).await.unwrap();
+            let _always = write!(seen, "{state:#?}\n{dead:#?}\n");
+        }
+        seen
+    }
+}
+
+async fn ask(log: &DynLog, asking: &Asking) -> String {
+    match asking {
+        Asking::DeclareGroups(declarations) => {
+            answer(log.declare_groups(declarations.iter().map(spec).collect()).await)
+        }
+        Asking::DeclareTopics(declared, topics) => {
+            let mode = if *declared { TopicsMode::Declared } else { TopicsMode::Open };
+            let topics = topics.iter().map(|on| topic(on)).collect();
+            answer(log.declare_topics(mode, topics).await)
+        }
+        Asking::Redrive(on, name) => {
+            answer(log.redrive(&topic(on), name.map(group).as_ref()).await)
+        }
+        Asking::Purge(on, name) => {
+            answer(log.purge_dead(&topic(on), name.map(group).as_ref()).await)
+        }
+        Asking::Page(on, name, limit) => pages(log, on, name.map(group), *limit).await,
+        Asking::Sweep => answer(log.sweep().await),
+        Asking::Retain(span, messages) => answer(log.set_retain(*span, *messages).await),
+    }
+}
+
+/// All dead letters, page by page.
+async fn pages(log: &DynLog, on: &str, group: Option<Group>, limit: usize) -> String {
+    let mut told = String::new();
+    let mut after: Option<(Group, MessageId)> = None;
+    loop {
+        let (topic, group) = (topic(on), group.clone());
+        let query = DeadLetterQuery { topic, group, id: None, after, limit: some(limit) };
+        let page = match log.dead_letters(query).await {
+            Ok(page) => page,
+            Err(error) => return error.to_string(),
+        };
+        let Some(last) = page.last() else { return told };
+        after = Some((last.group.clone(), last.id));
+        for dead in &page {
+            let _always = write!(told, "{} {}, ", dead.group, dead.id);
+        }
+        told.push_str("; ");
+    }
+}
+
+fn answer<T: std::fmt::Debug>(result: Result<T, LogError>) -> String {
+    match result {
+        Ok(value) => format!("{value:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn start(latest: bool) -> Start {
+    if latest { Start::Latest } else { Start::Earliest }
+}
+
+fn message(draft: &Draft) -> NewMessage {
+    let mut new = NewMessage::new(topic(draft.topic), vec![b'x'; draft.bytes]);
+    new.hops = u32::try_from(draft.bytes % 3).unwrap();
+    new.metadata = vec![("n".into(), draft.bytes.to_string()); draft.bytes % 2];
+    match draft.fault {
+        Some(Fault::TooLarge) => new.content_type = Some("x".repeat(2_000)),
+        Some(Fault::Keyed) => new.key = Some("k".into()),
+        None => {}
+    }
+    new
+}
+
+fn spec(declaration: &Declaration) -> GroupSpec {
+    GroupSpec {
+        topic: topic(declaration.topic),
+        group: group(declaration.group),
+        policy: GroupPolicy {
+            max_attempts: NonZeroU32::new(declaration.max_attempts).unwrap(),
+            lease: Duration::from_millis(declaration.lease_ms),
+            in_flight_max: NonZeroU32::new(declaration.in_flight_max).unwrap(),
+            ..GroupPolicy::default()
+        },
+        start: start(declaration.latest),
+    }
+}
