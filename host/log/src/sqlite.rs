@@ -5,23 +5,29 @@
 
 mod agenda;
 mod bell;
+mod bury;
 mod cache;
 mod claim;
 mod command;
+mod counts;
 #[cfg(feature = "testing")]
 mod faults;
 mod gather;
 mod groups;
+mod letters;
 mod open;
 mod pending;
 mod publish;
-mod read;
+
 mod record;
 mod repair;
+mod rows;
 mod settle;
 mod sql;
 mod sweep;
 mod tail;
+mod transaction;
+mod upkeep;
 mod writer;
 
 #[cfg(feature = "testing")]
@@ -170,17 +176,17 @@ impl LogAdmin for SqliteLog {
 
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
         let now = self.time.now();
-        self.read(async |conn| read::topics(conn, None, now).await).await
+        self.read(async |conn| counts::topics(conn, None, now).await).await
     }
 
     async fn topic(&self, topic: &Topic) -> Result<Option<TopicState>, LogError> {
         let now = self.time.now();
-        let found = self.read(async |conn| read::topics(conn, Some(topic), now).await).await?;
+        let found = self.read(async |conn| counts::topics(conn, Some(topic), now).await).await?;
         Ok(found.into_iter().next())
     }
 
     async fn dead_letters(&self, wanted: DeadLetterQuery) -> Result<Vec<DeadLetter>, LogError> {
-        self.read(async |conn| read::dead_letters(conn, &wanted).await).await?
+        self.read(async |conn| letters::dead_letters(conn, &wanted).await).await?
     }
 
     async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError> {

@@ -8,6 +8,8 @@ use windlass_core::Timestamp;
 pub(super) struct Agenda {
     by_time: BTreeSet<(Timestamp, u64)>,
     of_group: HashMap<u64, Timestamp>,
+    /// Whether all groups of the file have been entered.
+    pub(super) complete: bool,
 }
 
 impl Agenda {
@@ -42,6 +44,7 @@ impl Agenda {
     pub(super) fn clear(&mut self) {
         self.by_time.clear();
         self.of_group.clear();
+        self.complete = false;
     }
 }
 

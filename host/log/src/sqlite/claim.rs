@@ -1,8 +1,9 @@
 //! Claiming: ended leases first, then what waited and is due, then new messages (law 6).
 
-use super::cache::{TopicId, next_due, unsigned};
+use super::cache::{next_due, unsigned};
 use super::command::Fail;
 use super::record;
+use super::rows::TopicId;
 use super::sql::json_list;
 use super::writer::Writer;
 use crate::api::{Claim, ClaimRequest};
@@ -11,7 +12,7 @@ use sqlx::{Row, query};
 use std::collections::HashMap;
 use std::sync::Arc;
 use windlass_core::lease::Lease;
-use windlass_core::{AttemptRecord, GroupPolicy, Message, Sequence, Timestamp, Token};
+use windlass_core::{GroupPolicy, Message, Sequence, Timestamp, Token};
 
 /// What waits and is due, with its message. `state < 2` is the partial index's own condition.
 const DUE: &str = "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.key_hash, m.record
@@ -24,30 +25,27 @@ const NEW: &str =
 const BY_SEQUENCE: &str =
     "select id, record from message where id in (select ?1 + value from json_each(?2))";
 
-/// Most ended leases one transaction turns into dead letters.
-const BURIALS_MAX: usize = 1_000;
-
 /// What a delivery was before this claim.
-struct Before {
-    sequence: Sequence,
-    size: u64,
-    attempts: u32,
-    failures: u32,
-    first_at: Option<Timestamp>,
-    key_hash: Option<u64>,
+pub(super) struct Before {
+    pub(super) sequence: Sequence,
+    pub(super) size: u64,
+    pub(super) attempts: u32,
+    pub(super) failures: u32,
+    pub(super) first_at: Option<Timestamp>,
+    pub(super) key_hash: Option<u64>,
 }
 
 /// One claim in the making.
-struct Claiming {
-    group: u64,
-    topic: TopicId,
-    policy: GroupPolicy,
-    worker: Arc<str>,
-    now: Timestamp,
-    until: Timestamp,
-    slot: Option<u64>,
-    claims: Vec<Claim>,
-    max: usize,
+pub(super) struct Claiming {
+    pub(super) group: u64,
+    pub(super) topic: TopicId,
+    pub(super) policy: GroupPolicy,
+    pub(super) worker: Arc<str>,
+    pub(super) now: Timestamp,
+    pub(super) until: Timestamp,
+    pub(super) slot: Option<u64>,
+    pub(super) claims: Vec<Claim>,
+    pub(super) max: usize,
 }
 
 impl Claiming {
@@ -139,40 +137,6 @@ impl Writer {
             }
         }
         Ok(())
-    }
-
-    /// Dead-letters ended leases whose attempts are used up (law 9).
-    pub(super) fn bury_exhausted(&mut self, id: u64, now: Timestamp) -> Result<usize, Fail> {
-        let Some(group) = self.cache.groups.get(&id) else { return Ok(0) };
-        let max_attempts = group.policy.max_attempts.get();
-        let exhausted: Vec<Lease> = group
-            .leases
-            .ended(now)
-            .filter(|lease| lease.attempt >= max_attempts)
-            .take(BURIALS_MAX)
-            .cloned()
-            .collect();
-        for lease in &exhausted {
-            self.note_ended(id, lease, now)?;
-            if let Some(group) = self.cache.groups.get_mut(&id) {
-                group.unlease(lease.sequence, &mut self.pending.slots);
-            }
-            self.bury(id, lease, lease.failures + 1, "lease-ended", now);
-        }
-        Ok(exhausted.len())
-    }
-
-    /// Enters a lease's end in the message's history.
-    fn note_ended(&mut self, group: u64, lease: &Lease, now: Timestamp) -> Result<(), Fail> {
-        let record = AttemptRecord {
-            attempt: lease.attempt,
-            at: now,
-            worker: lease.worker.to_string(),
-            revision: String::new(),
-            outcome: "lease-ended".into(),
-            text: "the lease ended without an answer".into(),
-        };
-        self.note_history(group, lease.sequence, lease.failures, &record)
     }
 
     /// What waited and is due, by due time and sequence.
@@ -340,33 +304,6 @@ impl Writer {
         state.next_slot += 1;
         self.pending.state = true;
         Ok(slot)
-    }
-
-    /// A record that cannot be read costs that record (law 12).
-    fn bury_unreadable(&mut self, claiming: &Claiming, before: &Before) -> Result<(), Fail> {
-        if let Some(group) = self.cache.groups.get_mut(&claiming.group) {
-            group.unlease(before.sequence, &mut self.pending.slots);
-        }
-        let record = AttemptRecord {
-            attempt: before.attempts + 1,
-            at: claiming.now,
-            worker: claiming.worker.to_string(),
-            revision: String::new(),
-            outcome: "unreadable-record".into(),
-            text: "the message's record in the log cannot be read".into(),
-        };
-        self.note_history(claiming.group, before.sequence, before.failures, &record)?;
-        self.pending.dead.push(super::pending::DeadRow {
-            group: claiming.group,
-            sequence: before.sequence,
-            at: claiming.now,
-            reason: "unreadable-record".into(),
-            attempts: before.attempts,
-            failures: before.failures + 1,
-            size: before.size,
-        });
-        self.pending.groups.insert(claiming.group);
-        Ok(())
     }
 
     /// Messages by sequence; those that cannot be read are missing.

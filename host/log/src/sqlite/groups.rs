@@ -1,7 +1,8 @@
 //! Declaring topics and groups; redrive and purge of dead letters.
 
-use super::cache::{GroupRow, TopicId, unsigned};
+use super::cache::unsigned;
 use super::command::Fail;
+use super::rows::{GroupRow, TopicId};
 use super::sql::json_list;
 use super::writer::Writer;
 use crate::admin::{Declared, GroupSpec, Redriven, TopicsMode};

@@ -2,8 +2,9 @@
 //!
 //! Knows tables, not laws: the commands say what changes, [`Pending::flush`] writes it.
 
-use super::cache::{Cache, TopicId};
+use super::cache::Cache;
 use super::record;
+use super::rows::TopicId;
 use super::sql::{ManyRows, json_list};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};

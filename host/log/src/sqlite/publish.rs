@@ -1,8 +1,9 @@
 //! Storing messages: those of publishers and those that guests send with their acks.
 
-use super::cache::{TOPIC_ID_MAX, TopicId, TopicRow, Unclaimed, unsigned};
+use super::cache::unsigned;
 use super::command::Fail;
 use super::record;
+use super::rows::{TOPIC_ID_MAX, TopicId, TopicRow, Unclaimed};
 use super::writer::Writer;
 use crate::api::Published;
 use crate::error::LogError;

@@ -3,9 +3,10 @@
 //! Such a slot says which sequences it spanned. What of those is in no other place becomes a dead
 //! letter: better shown twice than lost.
 
-use super::cache::{TopicId, unsigned};
+use super::cache::unsigned;
 use super::command::Fail;
 use super::pending::DeadRow;
+use super::rows::TopicId;
 use super::writer::Writer;
 use sqlx::{Row, query};
 use windlass_core::{AttemptRecord, Sequence};

@@ -1,12 +1,12 @@
 //! Settling: ack with sends, retry, dead letter, release, extend. Only the current token acts.
 
 use super::command::Fail;
-use super::pending::{DeadRow, HistoryRow, WaitingRow};
+use super::pending::WaitingRow;
 use super::writer::Writer;
 use crate::api::{Extended, Extension, Settled, Settlement};
 use crate::error::LogError;
 use sqlx::query;
-use windlass_core::history::{TEXT_BYTES_MAX, cut, gives_way};
+use windlass_core::history::{TEXT_BYTES_MAX, cut};
 use windlass_core::lease::{Lease, Standing};
 use windlass_core::policy::DELAY_MAX;
 use windlass_core::{AttemptRecord, Disposition, Sequence, Timestamp, Token};
@@ -162,27 +162,6 @@ impl Writer {
         }
     }
 
-    /// Makes a dead letter of a lease that was taken out.
-    pub(super) fn bury(
-        &mut self,
-        group: u64,
-        lease: &Lease,
-        failures: u32,
-        reason: &str,
-        now: Timestamp,
-    ) {
-        self.pending.dead.push(DeadRow {
-            group,
-            sequence: lease.sequence,
-            at: now,
-            reason: reason.to_owned(),
-            attempts: lease.attempt,
-            failures,
-            size: lease.size,
-        });
-        self.pending.groups.insert(group);
-    }
-
     /// A group is done with a message. Where the sweep has passed it by, it goes when no other
     /// group has it.
     pub(super) fn let_go(&mut self, group: u64, sequence: Sequence) {
@@ -191,25 +170,6 @@ impl Writer {
         if sequence.0 <= swept {
             self.pending.let_go.entry(group.topic).or_default().push(sequence.0);
         }
-    }
-
-    /// Enters an attempt in a message's history, after `earlier` others; the first five and the
-    /// last twenty are kept.
-    pub(super) fn note_history(
-        &mut self,
-        group: u64,
-        sequence: Sequence,
-        earlier: u32,
-        record: &AttemptRecord,
-    ) -> Result<(), Fail> {
-        let record =
-            serde_json::to_string(record).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
-        let n = earlier + 1;
-        if let Some(old) = gives_way(n) {
-            self.pending.history_dropped.push((group, sequence, old));
-        }
-        self.pending.history.push(HistoryRow { group, sequence, n, record });
-        Ok(())
     }
 }
 

@@ -3,8 +3,9 @@
 //! It walks each topic once, in order, up to what every group has settled. What some group still
 //! waits for or has buried is passed by, and goes when that group lets it go.
 
-use super::cache::{Floor, TopicId, unsigned};
+use super::cache::unsigned;
 use super::command::Fail;
+use super::rows::{Floor, TopicId};
 use super::sql::json_list;
 use super::writer::Writer;
 use sqlx::{Row, query};

@@ -5,29 +5,26 @@
 
 use super::agenda::Agenda;
 use super::bell::Bell;
-use super::cache::{Cache, GroupRow, TopicId, unsigned};
-use super::command::{Answer, Command, Fail, answer, split, storage_error};
+use super::cache::Cache;
+use super::command::{Answer, Command, Fail, answer, split};
 use super::gather::gather;
 use super::open::{OpenOptions, Place};
 use super::pending::Pending;
+use super::rows::TopicId;
+use super::upkeep::exhausted;
 use crate::clock::LogTime;
 use crate::error::LogError;
 use crate::waiter::Waiters;
-use sqlx::Row;
+use sqlx::Connection;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection, query};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use windlass_core::Timestamp;
 
-/// How long to wait for another process's transaction.
-const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a log that stays open looks after itself.
-const TICK: Duration = Duration::from_secs(1);
-/// More than this beyond `retain`, and the sweep does not wait for the tick.
-const SWEEP_SURPLUS: u64 = super::sweep::CHUNK;
+pub(super) const TICK: Duration = Duration::from_secs(1);
 
 /// What the transaction under way has changed, for waking.
 #[derive(Debug, Default)]
@@ -37,12 +34,12 @@ pub(super) struct Touched {
 
 /// The writer of one open log.
 pub(super) struct Writer {
-    place: Place,
-    conn: Option<SqliteConnection>,
+    pub(super) place: Place,
+    pub(super) conn: Option<SqliteConnection>,
     /// Whether the connection syncs its commits now.
-    synced: bool,
+    pub(super) synced: bool,
     /// An unsynced transaction did what must be on the disk before its answer.
-    owes_sync: bool,
+    pub(super) owes_sync: bool,
     pub(super) time: LogTime,
     pub(super) nonce: u64,
     pub(super) serial: u64,
@@ -51,15 +48,13 @@ pub(super) struct Writer {
     pub(super) touched: Touched,
     pub(super) waiters: Arc<Waiters>,
     pub(super) agenda: Agenda,
-    bell: Bell,
-    serve: bool,
-    tick_at: Timestamp,
-    /// Whether all groups have been looked at since the cache was last dropped.
-    surveyed: bool,
+    pub(super) bell: Bell,
+    pub(super) serve: bool,
+    pub(super) tick_at: Timestamp,
     /// Topics of the groups written last.
-    settled_topics: BTreeSet<TopicId>,
+    pub(super) settled_topics: BTreeSet<TopicId>,
     #[cfg(feature = "testing")]
-    faults: super::faults::Faults,
+    pub(super) faults: super::faults::Faults,
 }
 
 impl Writer {
@@ -90,7 +85,6 @@ impl Writer {
             bell,
             serve,
             tick_at,
-            surveyed: false,
             settled_topics: BTreeSet::new(),
             #[cfg(feature = "testing")]
             faults: options.faults.clone(),
@@ -252,68 +246,8 @@ impl Writer {
         }
     }
 
-    /// Takes the write lock and looks whether somebody else has committed.
-    async fn begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {
-        if self.conn.is_none() {
-            self.conn = Some(self.place.connect_writer().await?);
-            self.synced = true;
-        }
-        let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
-        if self.synced != synced {
-            // Not allowed inside a transaction, so it goes before.
-            let mode =
-                if synced { "pragma synchronous = full" } else { "pragma synchronous = normal" };
-            sqlx::raw_sql(mode).execute(&mut *conn).await?;
-            self.synced = synced;
-        }
-        let since = Instant::now();
-        loop {
-            // The row is of the last statement, so stopping at it leaves nothing undone.
-            match query("begin immediate; pragma data_version").fetch_one(&mut *conn).await {
-                Ok(row) => {
-                    self.cache.seen(row.try_get(0)?);
-                    return Ok(());
-                }
-                Err(error) if is_busy(&error) && since.elapsed() < BUSY_PATIENCE => {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    async fn commit(&mut self) -> Result<(), sqlx::Error> {
-        match self.flush().await {
-            Ok(()) => {}
-            Err(Fail::Storage(error)) => return Err(error),
-            Err(Fail::Refused(_)) => return Err(sqlx::Error::PoolClosed),
-        }
-        let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
-        #[cfg(feature = "testing")]
-        self.faults.before_commit(conn).await?;
-        query("commit").execute(conn).await?;
-        Ok(())
-    }
-
-    /// After a failure nothing that was remembered is trusted, and the connection is replaced:
-    /// SQLite may have rolled back by itself, and sqlx would not know.
-    async fn give_up(&mut self, error: sqlx::Error) -> LogError {
-        tracing::warn!(%error, "a transaction of the log failed");
-        self.cache = Cache::default();
-        self.pending = Pending::default();
-        self.touched = Touched::default();
-        self.owes_sync = false;
-        self.agenda.clear();
-        self.surveyed = false;
-        self.tick_at = self.time.now().after(TICK);
-        if let Some(conn) = self.conn.take() {
-            let _broken_anyway = conn.close_hard().await;
-        }
-        storage_error("the transaction failed", error)
-    }
-
     /// Wakes those who may now find something, and sets the agenda.
-    fn after_commit(&mut self) {
+    pub(super) fn after_commit(&mut self) {
         let now = self.time.now();
         let touched = std::mem::take(&mut self.touched);
         let mut ring = !touched.topics.is_empty();
@@ -338,158 +272,4 @@ impl Writer {
             self.bell.ring();
         }
     }
-
-    /// A lease has ended, something is due, or it is time to look around.
-    async fn on_time(&mut self) {
-        let now = self.time.now();
-        let due = self.agenda.take_due(now);
-        for id in &due {
-            if let Some(group) = self.cache.groups.get(id) {
-                self.waiters.wake_group(&group.topic_name, &group.name);
-                self.agenda.set(*id, group.next_event(now));
-            }
-        }
-        let exhausted = due.into_iter().any(|id| self.has_exhausted(id, now));
-        if now >= self.tick_at {
-            self.tick_at = now.after(TICK);
-            self.upkeep(true).await;
-        } else if exhausted {
-            self.upkeep(false).await;
-        }
-    }
-
-    fn has_exhausted(&self, id: u64, now: Timestamp) -> bool {
-        self.cache.groups.get(&id).is_some_and(|group| exhausted(group, now))
-    }
-
-    /// Buries what has used up its attempts; sweeps, where asked. Quiet when there is nothing.
-    async fn upkeep(&mut self, look_around: bool) {
-        let result = async {
-            if look_around {
-                self.refresh().await?;
-            }
-            let now = self.time.now();
-            let ids: Vec<u64> = self.cache.groups.keys().copied().collect();
-            if ids.iter().any(|id| self.has_exhausted(*id, now)) {
-                self.begin(true).await?;
-                for id in ids {
-                    let (conn, cache) = self.parts()?;
-                    cache.group_by_id(conn, id).await?;
-                    while self.bury_exhausted(id, now)? > 0 {}
-                }
-                self.commit().await?;
-                self.after_commit();
-            }
-            if look_around {
-                self.begin(false).await?;
-                self.repair_broken().await?;
-                self.sweep_all().await?;
-                self.commit().await?;
-                self.after_commit();
-            }
-            Ok::<(), Fail>(())
-        }
-        .await;
-        if let Err(Fail::Storage(error)) = result {
-            let _told_in_the_trace = self.give_up(error).await;
-        }
-    }
-
-    /// Sweeps topics that have piled up more than `retain` lets stay.
-    async fn sweep_surplus(&mut self) {
-        if !self.serve {
-            return;
-        }
-        let surplus: Vec<TopicId> = self.surplus_topics();
-        if surplus.is_empty() {
-            return;
-        }
-        let result = async {
-            self.begin(false).await?;
-            for topic in surplus {
-                self.sweep_topic(topic).await?;
-            }
-            self.commit().await?;
-            Ok::<(), Fail>(())
-        }
-        .await;
-        match result {
-            Ok(()) => self.after_commit(),
-            Err(Fail::Storage(error)) => drop(self.give_up(error).await),
-            Err(Fail::Refused(_)) => {}
-        }
-    }
-
-    /// Topics last written whose stored and passed messages exceed `retain` by a chunk.
-    fn surplus_topics(&mut self) -> Vec<TopicId> {
-        let Some(retain) = self.cache.retain_messages() else { return Vec::new() };
-        let mut surplus = std::mem::take(&mut self.settled_topics);
-        surplus.retain(|topic| {
-            let Some(row) = self.cache.topics.get(topic) else { return false };
-            let passed = row.groups.iter().map(|id| {
-                self.cache
-                    .groups
-                    .get(id)
-                    .map_or(0, |group| group.passed.saturating_sub(group.leases.len() as u64))
-            });
-            let gone = row.removed + row.stragglers;
-            passed.min().unwrap_or(0).saturating_sub(gone) > retain + SWEEP_SURPLUS
-        });
-        surplus.into_iter().collect()
-    }
-
-    /// Another process has committed: wakes whoever waits where something has changed.
-    async fn on_bell(&mut self) {
-        if let Err(Fail::Storage(error)) = self.refresh().await {
-            let _told_in_the_trace = self.give_up(error).await;
-        }
-    }
-
-    /// Reads what other processes have changed. Outside a transaction, so only good for waking.
-    async fn refresh(&mut self) -> Result<(), Fail> {
-        if self.conn.is_none() {
-            self.conn = Some(self.place.connect_writer().await?);
-            self.synced = true;
-        }
-        let now = self.time.now();
-        let (conn, cache) = self.parts()?;
-        let row = query("pragma data_version").fetch_one(&mut *conn).await?;
-        let moved = cache.seen(row.try_get(0)?);
-        if !moved && std::mem::replace(&mut self.surveyed, true) {
-            return Ok(());
-        }
-        let (conn, _) = self.parts()?;
-        let rows = query("select id from grp").fetch_all(&mut *conn).await?;
-        let ids = rows.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<Vec<_>>>()?;
-        for id in ids {
-            let (conn, cache) = self.parts()?;
-            let before = cache.groups.get(&id).map(|group| group.version);
-            if cache.group_by_id(conn, id).await?.is_none() {
-                continue;
-            }
-            let Some(group) = self.cache.groups.get(&id) else { continue };
-            if before != Some(group.version) {
-                self.agenda.set(id, group.next_event(now));
-            }
-        }
-        // A topic may have new messages, a group something that is due; a claim tells.
-        for topic in self.waiters.topics() {
-            self.waiters.wake_topic(&topic);
-        }
-        Ok(())
-    }
-}
-
-/// Whether a lease has ended whose attempts are used up.
-fn exhausted(group: &GroupRow, now: Timestamp) -> bool {
-    let max = group.policy.max_attempts.get();
-    group.leases.ended(now).any(|lease| lease.attempt >= max)
-}
-
-fn is_busy(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code)
-        .and_then(|code| code.parse::<i32>().ok())
-        .is_some_and(|code| code & 0xff == libsqlite3_sys::SQLITE_BUSY)
 }
