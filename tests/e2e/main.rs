@@ -1,1 +1,22 @@
-//! End to end.
+//! The whole of Windlass: the binary that users run, the components of `guest-examples`, real
+//! files and signals. `tests/run` builds both before.
+//!
+//! A test waits for what the program says (a line of JSON, its end), never for a time to pass.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test ends where something is not as it should be"
+)]
+
+mod check;
+mod dev;
+mod dlq;
+mod kit;
+mod log;
+mod manifest;
+mod octokit;
+mod publish;
+mod signals;
+mod topic;
