@@ -60,3 +60,17 @@ async fn read(log: &DynLog, topic: &str) -> Vec<Arc<Message>> {
 pub(crate) fn metadata<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
     message.metadata.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
+
+/// The number of the only lease there is; each claim makes a new one. There is no command yet that
+/// tells who holds what, so this asks the file.
+pub(crate) fn only_lease(log: &Path) -> Option<i64> {
+    use sqlx::{ConnectOptions, Connection};
+    let file = log.join(windlass_log::sqlite::FILE_NAME);
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).read_only(true);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut conn = options.connect().await.ok()?;
+        let id = sqlx::query_scalar("select max(id) from lease").fetch_one(&mut conn).await;
+        conn.close().await.unwrap();
+        id.unwrap()
+    })
+}

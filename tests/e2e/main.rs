@@ -11,12 +11,16 @@
 )]
 
 mod check;
+mod crash;
 mod dev;
 mod dlq;
 mod kit;
+mod law26;
 mod log;
 mod manifest;
 mod octokit;
+mod pause;
 mod publish;
+mod restart;
 mod signals;
 mod topic;
