@@ -45,8 +45,8 @@ pub(crate) use generated::{Consumer as Guest, ConsumerPre as GuestPre};
 /// The draft's version, which matches only exactly.
 pub(crate) const DRAFT: &str = "0.2.0-draft";
 
-/// Every interface the linker offers, with its version. `report` reads it; a test holds it
-/// against the linker.
+/// Every interface that [`linker`] offers, with its version, for `report`: a linker cannot be
+/// asked. Keep the two together; what is in here and not there fails as `ImportType` at loading.
 pub(crate) const OFFERED: &[(&str, &str)] = &[
     ("wasi:messaging/types", DRAFT),
     ("wasi:messaging/producer", DRAFT),
