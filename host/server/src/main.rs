@@ -18,12 +18,18 @@ mod storage;
 mod wire;
 
 use clap::Parser as _;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> std::io::Result<ExitCode> {
     let filter = EnvFilter::try_from_env("WINDLASS_TRACE").unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && !no_colour)
+        .init();
     let cli = cli::Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let exit = runtime.block_on(cli.run());
