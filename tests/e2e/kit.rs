@@ -50,7 +50,9 @@ pub(crate) struct Project {
 
 impl Project {
     pub(crate) fn new(manifest: &str) -> Self {
-        let project = Self { folder: tempfile::tempdir().unwrap() };
+        // People's folders have such names.
+        let folder = tempfile::Builder::new().prefix("wind läss ").tempdir().unwrap();
+        let project = Self { folder };
         project.rewrite(manifest);
         project
     }
@@ -231,7 +233,19 @@ impl Dev {
     /// Starts `dev` on a project, from another folder than the project's.
     pub(crate) fn start(project: &Project, args: &[&str]) -> Self {
         let path = project.path().to_str().unwrap();
-        let mut command = windlass(&[&["dev", path, "--json"], args].concat());
+        Self::spawn(windlass(&[&["dev", path, "--json"], args].concat()))
+    }
+
+    /// The same, by a shell that does something before.
+    pub(crate) fn start_after(before: &str, project: &Project, args: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{before} exec \"$0\" \"$@\"")]).arg(binary());
+        command.arg("dev").arg(project.path()).arg("--json").args(args);
+        command.env_remove("WINDLASS_LOG").stdin(Stdio::null());
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         command.current_dir(std::env::temp_dir());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

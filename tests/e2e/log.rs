@@ -61,16 +61,34 @@ pub(crate) fn metadata<'a>(message: &'a Message, name: &str) -> Option<&'a str> 
     message.metadata.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-/// The number of the only lease there is; each claim makes a new one. There is no command yet that
-/// tells who holds what, so this asks the file.
-pub(crate) fn only_lease(log: &Path) -> Option<i64> {
+/// The number of the newest lease; each claim makes a new one. There is no command yet that tells
+/// who holds what, so this asks the file.
+pub(crate) fn newest_lease(log: &Path) -> Option<i64> {
+    on_the_file(log, async |conn| {
+        let id = sqlx::query_scalar("select max(id) from lease").fetch_one(conn).await;
+        id.unwrap()
+    })
+}
+
+/// Brings all of the write-ahead log into the database, and makes it empty.
+pub(crate) fn checkpoint(log: &Path) {
+    crate::kit::until("a checkpoint", || {
+        on_the_file(log, async |conn| {
+            let statement = "pragma wal_checkpoint(truncate)";
+            let busy = sqlx::query_scalar::<_, i64>(statement).fetch_one(conn).await.unwrap();
+            (busy == 0).then_some(())
+        })
+    });
+}
+
+fn on_the_file<T>(log: &Path, work: impl AsyncFnOnce(&mut sqlx::SqliteConnection) -> T) -> T {
     use sqlx::{ConnectOptions, Connection};
     let file = log.join(windlass_log::sqlite::FILE_NAME);
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file).read_only(true);
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let mut conn = options.connect().await.ok()?;
-        let id = sqlx::query_scalar("select max(id) from lease").fetch_one(&mut conn).await;
+        let mut conn = options.connect().await.unwrap();
+        let answer = work(&mut conn).await;
         conn.close().await.unwrap();
-        id.unwrap()
+        answer
     })
 }

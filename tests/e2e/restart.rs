@@ -78,7 +78,7 @@ fn dying_while_the_handler_runs_uses_up_attempts() {
         let more: &[&str] = if attempt == 1 { &[] } else { &["--no-samples"] };
         let dev = Dev::ready(&project, more);
         let claim = until("a claim by this process", || {
-            log::only_lease(&project.log()).filter(|lease| Some(*lease) != earlier)
+            log::newest_lease(&project.log()).filter(|lease| Some(*lease) != earlier)
         });
         earlier = Some(claim);
         dev.kill();
