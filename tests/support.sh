@@ -30,6 +30,8 @@ clean_environment() {
     done < <(compgen -e | grep -E '^(_*CARGO|RUSTC|RUST(DOC)?FLAGS$|RUSTDOC$|RUST_(LOG|BACKTRACE|TEST_)|WINDLASS_|MAKEFLAGS$|MFLAGS$)')
     export CARGO_INCREMENTAL=0 CARGO_NET_RETRY=${CARGO_NET_RETRY:-5}
     export CARGO_TERM_PROGRESS_WHEN=never RUST_BACKTRACE=1
+    # Before any other: a cargo of the system with a clippy of rustup does not work,
+    # and the guests' build may have brought a cargo of the system.
     local bin=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin
-    if ! has cargo && [ -x "$bin/cargo" ]; then export PATH="$bin:$PATH"; fi
+    if [ -x "$bin/cargo" ]; then export PATH="$bin:$PATH"; fi
 }
