@@ -85,11 +85,12 @@ async fn sqlite_and_memory_agree() {
     }
 }
 
-/// The seeds of this run: the one asked for, or a few.
+/// The seeds of this run: the one asked for, or as many as are asked for, or a few.
 fn seeds() -> std::ops::Range<u64> {
-    match std::env::var("WINDLASS_MODEL_SEED").ok().and_then(|seed| seed.parse().ok()) {
+    let number = |name| std::env::var(name).ok().and_then(|number| number.parse().ok());
+    match number("WINDLASS_MODEL_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..12,
+        None => 0..number("WINDLASS_MODEL_SEEDS").unwrap_or(12),
     }
 }
 
