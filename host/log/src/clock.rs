@@ -158,9 +158,9 @@ mod testing {
 
         async fn sleep(&self, span: Duration) {
             let mut boot = self.boot.subscribe();
-            let end = *boot.borrow() + u64::try_from(span.as_millis()).unwrap_or(u64::MAX / 2);
-            // A reboot sets the clock back; sleepers of the old boot wake and look again.
             let start = *boot.borrow();
+            let end = start.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+            // A reboot sets the clock back; sleepers of the old boot wake and look again.
             let _closed = boot.wait_for(|now| *now >= end || *now < start).await;
         }
     }

@@ -52,22 +52,26 @@ impl State {
             .collect();
         let unneeded = walked.iter().filter(|(_, held)| !held).count() as u64;
         let beyond = unneeded.saturating_sub(most);
-        if unneeded > 0 && beyond == 0 && aged <= swept_to {
+        if beyond == 0 && aged <= swept_to {
             return 0;
         }
         let topic = &mut self.topics[topic];
-        let mut gone = 0;
+        let (mut gone, mut passing_by) = (0, false);
         for (sequence, held) in walked {
+            passing_by = held;
             if !held {
                 if gone >= beyond && sequence > aged {
                     return gone;
                 }
                 topic.messages.remove(&sequence);
                 gone += 1;
+                topic.swept_to = sequence;
             }
-            topic.swept_to = sequence;
         }
-        topic.swept_to = floor;
+        // What is held behind the last one that went may yet be kept for `retain`.
+        if !passing_by {
+            topic.swept_to = floor;
+        }
         gone
     }
 

@@ -121,7 +121,7 @@ impl Writer {
             published_bytes: 0,
             removed: 0,
             removed_bytes: 0,
-            swept: 0,
+            swept: lo,
             stragglers: 0,
             unclaimed: vec![Unclaimed { lo, hi: None, messages: 0, bytes: 0 }],
             floors: Vec::new(),

@@ -12,7 +12,66 @@ use sqlx::{Row, query};
 use std::collections::BTreeSet;
 use windlass_core::{Sequence, Timestamp};
 
-/// Most messages one transaction removes.
+/// What one step of the sweep did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Swept {
+    /// How many messages went.
+    pub(super) gone: u64,
+    /// Whether another step may find more.
+    pub(super) more: bool,
+}
+
+const NOTHING: Swept = Swept { gone: 0, more: false };
+
+/// Where the sweep of a topic stands, and what may go.
+#[derive(Debug, Clone, Copy)]
+struct Walk {
+    swept: u64,
+    floor: Sequence,
+    /// All up to here may go.
+    aged: u64,
+    /// And beyond it so many, counted from the oldest.
+    beyond: u64,
+}
+
+/// What becomes of the next messages.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    gone: u64,
+    last: u64,
+    passed_by: Vec<u64>,
+    more: bool,
+}
+
+impl Walk {
+    /// What goes of `ids`, of which some are held. What is held behind the last one that goes may
+    /// yet be kept for `retain`, so it is not passed by. `whole`: nothing lies behind `ids`.
+    fn step(&self, ids: &[u64], held: &BTreeSet<u64>, whole: bool) -> Step {
+        let mut step = Step { gone: 0, last: self.swept, passed_by: Vec::new(), more: !whole };
+        let mut holding = Vec::new();
+        for id in ids {
+            if held.contains(id) {
+                holding.push(*id);
+            } else if step.gone < self.beyond || *id <= self.aged {
+                step.gone += 1;
+                step.passed_by.append(&mut holding);
+                step.last = *id;
+            } else {
+                return Step { more: false, ..step };
+            }
+        }
+        if holding.is_empty() && whole {
+            step.last = self.floor.0;
+        } else if step.gone == 0 && !whole {
+            // Nothing but what is held, as far as this step sees.
+            step.last = holding.last().copied().unwrap_or(self.swept);
+            step.passed_by = holding;
+        }
+        step
+    }
+}
+
+/// Most messages one step looks at.
 pub(super) const CHUNK: u64 = 4_096;
 /// Most samples kept of when a topic's floor was where.
 const FLOORS_KEPT: usize = 16;
@@ -28,9 +87,9 @@ impl Writer {
             let Ok(name) = windlass_core::Topic::new(row.try_get(0)?) else { continue };
             let Some(topic) = cache.topic(conn, &name).await? else { continue };
             loop {
-                let gone = self.sweep_topic(topic).await?;
-                removed += gone;
-                if gone < CHUNK {
+                let swept = self.sweep_topic(topic).await?;
+                removed += swept.gone;
+                if !swept.more {
                     break;
                 }
             }
@@ -39,12 +98,12 @@ impl Writer {
     }
 
     /// Sweeps at most a chunk of one topic; how many messages went.
-    pub(super) async fn sweep_topic(&mut self, topic: TopicId) -> Result<u64, Fail> {
+    pub(super) async fn sweep_topic(&mut self, topic: TopicId) -> Result<Swept, Fail> {
         let now = self.time.now();
-        let Some(floor) = self.floor(topic).await? else { return Ok(0) };
+        let Some(floor) = self.floor(topic).await? else { return Ok(NOTHING) };
         let (conn, cache) = self.parts()?;
         let state = *cache.state(conn).await?;
-        let Some(row) = cache.topics.get_mut(&topic) else { return Ok(0) };
+        let Some(row) = cache.topics.get_mut(&topic) else { return Ok(NOTHING) };
         let swept_before = row.swept;
         // What no group has claimed is needed as a whole: the sweep passes it by in one step.
         while let Some(range) = row.unclaimed.iter().find(|range| range.lo == row.swept)
@@ -63,46 +122,45 @@ impl Writer {
             self.pending.topics.insert(topic);
         }
         if floor.0 <= swept {
-            return Ok(0);
+            return Ok(NOTHING);
         }
-        let held = self.held(&groups, swept, floor.0).await?;
         let (conn, _) = self.parts()?;
         let total = query("select count(*) from message where id > ? and id <= ?")
             .bind(topic.rowid(Sequence(swept)))
             .bind(topic.rowid(floor))
             .fetch_one(&mut *conn)
             .await?;
-        let unneeded = unsigned(&total, 0)?.saturating_sub(held.len() as u64);
-        let beyond = unneeded.saturating_sub(state.retain_messages);
-        if unneeded > 0 && beyond == 0 && aged <= swept {
-            return Ok(0);
+        let total = unsigned(&total, 0)?;
+        if aged <= swept && total <= state.retain_messages {
+            return Ok(NOTHING);
         }
-        let most = CHUNK + held.len() as u64;
+        let unneeded = total.saturating_sub(self.count_held(&groups, swept, floor.0).await?);
+        let beyond = unneeded.saturating_sub(state.retain_messages);
+        if aged <= swept && beyond == 0 {
+            return Ok(NOTHING);
+        }
+        let walk = Walk { swept, floor, aged, beyond };
+        self.walk(topic, &groups, walk).await
+    }
+
+    /// Removes what may go of the next so many messages.
+    async fn walk(&mut self, topic: TopicId, groups: &str, walk: Walk) -> Result<Swept, Fail> {
+        let (conn, _) = self.parts()?;
         let rows = query("select id from message where id > ? and id <= ? order by id limit ?")
-            .bind(topic.rowid(Sequence(swept)))
-            .bind(topic.rowid(floor))
-            .bind(most.cast_signed())
+            .bind(topic.rowid(Sequence(walk.swept)))
+            .bind(topic.rowid(walk.floor))
+            .bind(CHUNK.cast_signed())
             .fetch_all(&mut *conn)
             .await?;
-        let (mut going, mut passed_by, mut last) = (0_u64, Vec::new(), swept);
-        let mut seen_all = (rows.len() as u64) < most;
+        let mut ids = Vec::with_capacity(rows.len());
         for row in &rows {
-            let sequence = TopicId::sequence(row.try_get(0)?).0;
-            if held.contains(&sequence) {
-                passed_by.push(sequence);
-            } else if going < CHUNK && (going < beyond || sequence <= aged) {
-                going += 1;
-            } else {
-                seen_all = false;
-                break;
-            }
-            last = sequence;
+            ids.push(TopicId::sequence(row.try_get(0)?).0);
         }
-        if seen_all {
-            last = floor.0;
-        }
-        self.remove_range(topic, swept, last, &passed_by).await?;
-        Ok(going)
+        let whole = (ids.len() as u64) < CHUNK;
+        let held = self.held(groups, walk.swept, ids.last().copied().unwrap_or(0)).await?;
+        let step = walk.step(&ids, &held, whole);
+        self.remove_range(topic, walk.swept, step.last, &step.passed_by).await?;
+        Ok(Swept { gone: step.gone, more: step.more })
     }
 
     /// Removes what lies after `swept` up to `last`, but for `passed_by`.
@@ -141,20 +199,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Up to where every group has taken everything and nothing is leased; none where some message
-    /// is needed because no group has claimed its topic.
+    /// Up to where every group has taken everything and nothing is leased; none where the topic has
+    /// no group, and so needs everything.
     async fn floor(&mut self, topic: TopicId) -> Result<Option<Sequence>, Fail> {
         let (conn, cache) = self.parts()?;
         let Some(row) = cache.topics.get(&topic) else { return Ok(None) };
         let groups = row.groups.clone();
-        let growing = row.unclaimed.iter().find(|range| range.hi.is_none());
-        let mut floor = growing.map(|range| range.lo);
+        let mut floor = None;
         for id in groups {
             cache.group_by_id(conn, id).await?;
             let Some(group) = cache.groups.get(&id) else { continue };
             let lowest = group.leases.lowest().map_or(u64::MAX, |lowest| lowest.0 - 1);
             let own = group.cursor.0.min(lowest);
-            floor = Some(floor.map_or(own, |floor| floor.min(own)));
+            floor = Some(floor.map_or(own, |floor: u64| floor.min(own)));
         }
         if self.pending.hides_rows() {
             self.flush_rows().await?;
@@ -162,9 +219,28 @@ impl Writer {
         Ok(floor.map(Sequence))
     }
 
+    /// How many messages of a range some group waits for or has buried.
+    async fn count_held(&mut self, groups: &str, after: u64, up_to: u64) -> Result<u64, Fail> {
+        self.flush().await?;
+        let (conn, _) = self.parts()?;
+        let row = query(
+            "select count(*) from (
+               select seq from waiting
+                where grp in (select value from json_each(?1)) and seq > ?2 and seq <= ?3
+               union
+               select seq from dead
+                where grp in (select value from json_each(?1)) and seq > ?2 and seq <= ?3)",
+        )
+        .bind(groups)
+        .bind(after.cast_signed())
+        .bind(up_to.cast_signed())
+        .fetch_one(conn)
+        .await?;
+        Ok(unsigned(&row, 0)?)
+    }
+
     /// Messages of a range that some group waits for or has buried.
     async fn held(&mut self, groups: &str, after: u64, up_to: u64) -> Result<BTreeSet<u64>, Fail> {
-        self.flush().await?;
         let (conn, _) = self.parts()?;
         let rows = query(
             "select seq from waiting
@@ -224,5 +300,20 @@ mod tests {
             note_floor(&mut floors, Timestamp(10_000 + at * 10), Sequence(100 + at), 1_600);
             assert!(floors.len() <= FLOORS_KEPT + 2, "{}", floors.len());
         }
+    }
+
+    #[test]
+    fn what_is_held_is_passed_by_only_on_the_way_to_what_goes() {
+        let held = BTreeSet::from([2, 4]);
+        let walk = Walk { swept: 0, floor: Sequence(9), aged: 0, beyond: 2 };
+        let step = walk.step(&[1, 2, 3, 4, 5], &held, true);
+        assert_eq!(step, Step { gone: 2, last: 3, passed_by: vec![2], more: false });
+        let walk = Walk { aged: 3, beyond: 0, ..walk };
+        let step = walk.step(&[1, 2, 3, 4], &held, true);
+        assert_eq!(step, Step { gone: 2, last: 3, passed_by: vec![2], more: false });
+        let step = Walk { aged: 9, ..walk }.step(&[1, 2, 3], &held, true);
+        assert_eq!(step, Step { gone: 2, last: 9, passed_by: vec![2], more: false });
+        let step = Walk { aged: 9, ..walk }.step(&[2, 4], &held, false);
+        assert_eq!(step, Step { gone: 0, last: 4, passed_by: vec![2, 4], more: true });
     }
 }

@@ -75,7 +75,6 @@ async fn one_seed_gives_the_same_run_twice() {
 
 /// The SQLite log, by two processes at once, against the memory log.
 #[tokio::test]
-#[ignore = "the two sweep a topic's first messages differently; seed 9 shows it"]
 async fn sqlite_and_memory_agree() {
     for seed in seeds() {
         let told = run_model(seed, 400, &quiet(), &SqliteHarness::quiet().await).await;
