@@ -22,7 +22,6 @@ pub mod sqlite;
 mod validate;
 mod waiter;
 
-
 #[cfg(feature = "testing")]
 pub mod conformance;
 
