@@ -47,6 +47,7 @@ struct Settling {
 
 /// Delivers one message. The permit is held until its settlement is written and told.
 pub(crate) async fn deliver(shared: &Shared, consumer: &Consumer, claim: Claim, permit: PermitSet) {
+    let pupil = consumer.health.pupil();
     let invocation = invoke_while_held(shared, consumer, &claim).await;
     let Invocation { outcome, output, elapsed, cpu, memory_peak } = invocation;
     let (name, text) = (outcome.name(), outcome.text());
@@ -70,7 +71,7 @@ pub(crate) async fn deliver(shared: &Shared, consumer: &Consumer, claim: Claim, 
         cpu,
         memory_peak,
     };
-    let paused = consumer.health.learn(settling.lesson);
+    let paused = pupil.teach(settling.lesson);
     shared.events.tell(Event::Delivered(Box::new(delivered))).await;
     if let Some(paused) = paused {
         tell_pause(shared, consumer, paused).await;
@@ -80,16 +81,12 @@ pub(crate) async fn deliver(shared: &Shared, consumer: &Consumer, claim: Claim, 
 
 /// The call, while its lease is extended. A lost lease ends it, and so does the end of the run.
 async fn invoke_while_held(shared: &Shared, consumer: &Consumer, claim: &Claim) -> Invocation {
-    let wall = consumer.invoke.wall();
-    let delivery = Delivery {
-        message: claim.message.clone(),
-        attempt: claim.attempt,
-        deadline: Instant::now() + wall,
-    };
+    let deadline = Instant::now() + consumer.invoke.wall();
+    let delivery = Delivery { message: claim.message.clone(), attempt: claim.attempt, deadline };
     let stop = async move {
         tokio::select! {
             () = shared.phases.reached(Phase::Stop) => Stop::Interrupted,
-            () = lease::hold(shared.storage.log(), claim, consumer.policy.lease, wall) => {
+            () = lease::hold(shared.storage.log(), claim, consumer.policy.lease, deadline) => {
                 Stop::LeaseLost
             }
         }

@@ -250,6 +250,10 @@ impl Source {
         let mut wait = RETRY_FIRST;
         let mut in_trouble = false;
         let claims = loop {
+            // What could not be written may have begun to wait while this waited for permits.
+            if self.shared.phases.or_drain(storage.nothing_kept()).await.is_none() {
+                break Vec::new();
+            }
             match storage.log().claim(request.clone()).await {
                 Ok(claims) => break claims,
                 Err(LogError::Closed) => break Vec::new(),

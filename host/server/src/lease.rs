@@ -4,8 +4,9 @@
 //! past the handler's deadline and the margin for settling, which the last extension reaches.
 
 use std::time::Duration;
-use windlass_core::Timestamp;
+use tokio::time::Instant;
 use windlass_core::limits::SETTLE_MARGIN;
+use windlass_core::{Timestamp, time};
 use windlass_log::{Claim, DynLog, Extended, Extension};
 
 /// How long after an extension that storage could not take the next one is tried, at most.
@@ -21,6 +22,14 @@ struct Holding {
 }
 
 impl Holding {
+    /// A claim's lease until `until`, and when it began; at `now` the handler may run for `left`
+    /// more.
+    fn of(until: Timestamp, lease: Duration, now: Timestamp, left: Duration) -> (Self, Timestamp) {
+        let end_max = now.after(left).after(SETTLE_MARGIN);
+        let began = Timestamp(until.0.saturating_sub(time::millis(lease)));
+        (Self { lease, until, end_max }, began)
+    }
+
     /// When the lease is to be extended next, if it is; `last` is when it was claimed or extended.
     fn next(&self, last: Timestamp) -> Option<Timestamp> {
         (self.until < self.end_max).then(|| last.after(self.lease / 3))
@@ -33,10 +42,11 @@ impl Holding {
 }
 
 /// Keeps a claim's lease while the answer is being waited for. Returns only when it is lost.
-pub(crate) async fn hold(log: &DynLog, claim: &Claim, lease: Duration, wall: Duration) {
-    let mut last = log.now();
-    let end_max = last.after(wall).after(SETTLE_MARGIN);
-    let mut holding = Holding { lease, until: claim.lease_until, end_max };
+/// The handler may run until `deadline`.
+pub(crate) async fn hold(log: &DynLog, claim: &Claim, lease: Duration, deadline: Instant) {
+    // A busy process may come here long after the claim: the lease counts from that.
+    let left = deadline.saturating_duration_since(Instant::now());
+    let (mut holding, mut last) = Holding::of(claim.lease_until, lease, log.now(), left);
     while let Some(at) = holding.next(last) {
         tokio::time::sleep(at.since(log.now())).await;
         let now = log.now();
@@ -50,7 +60,7 @@ pub(crate) async fn hold(log: &DynLog, claim: &Claim, lease: Duration, wall: Dur
             // The lease may still be ours: only the settlement tells.
             Ok(None) | Err(_) => tokio::time::sleep(RETRY_MOST.min(lease / 10)).await,
         }
-        if log.now() >= end_max {
+        if log.now() >= holding.end_max {
             break;
         }
     }
@@ -79,6 +89,14 @@ mod tests {
             last = next;
         }
         assert_eq!(ends, [(10, 40), (20, 50), (30, 60), (40, 65)]);
+    }
+
+    #[test]
+    fn the_first_third_counts_from_the_claim_however_late_the_handler_starts() {
+        let (holding, began) = Holding::of(at(130), S(30), at(125), S(60));
+        assert_eq!(began, at(100));
+        assert_eq!(holding.next(began), Some(at(110)), "at once, for it has passed");
+        assert_eq!(holding.end_max, at(190));
     }
 
     #[test]

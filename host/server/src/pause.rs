@@ -177,6 +177,26 @@ pub(crate) enum Turn {
     Look(Option<Topic>),
 }
 
+/// A delivery that is to teach something. One whose task fails taught nothing: a trial that it
+/// was goes to the next.
+#[derive(Debug)]
+pub(crate) struct Pupil<'h>(Option<&'h Health>);
+
+impl Pupil<'_> {
+    /// Takes the lesson in, as [`Health::learn`] does.
+    pub(crate) fn teach(mut self, lesson: Lesson) -> Option<Paused> {
+        self.0.take().and_then(|health| health.learn(lesson))
+    }
+}
+
+impl Drop for Pupil<'_> {
+    fn drop(&mut self) {
+        if let Some(health) = self.0.take() {
+            health.learn(Lesson::Nothing);
+        }
+    }
+}
+
 /// One consumer's state, shared by its topics.
 #[derive(Debug)]
 pub(crate) struct Health {
@@ -206,6 +226,11 @@ impl Health {
             self.changed.send_replace(());
         }
         began
+    }
+
+    /// A delivery begins.
+    pub(crate) fn pupil(&self) -> Pupil<'_> {
+        Pupil(Some(self))
     }
 
     /// Why it is paused, if it is.

@@ -11,6 +11,8 @@ use windlass_log::{DynLog, LogError, Settled, Settlement};
 
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MOST: Duration = Duration::from_secs(5);
+/// How long the last try may take, once the run was told to stop.
+const LAST_TRY: Duration = Duration::from_secs(1);
 
 /// The log as deliveries write to it.
 #[derive(Debug)]
@@ -81,7 +83,11 @@ impl Storage {
         loop {
             tokio::select! {
                 biased;
-                () = self.phases.reached(Phase::Stop) => return Err(last),
+                () = self.phases.reached(Phase::Stop) => {
+                    // Storage may be back since the last try.
+                    let try_once = self.try_settle(settlement);
+                    return tokio::time::timeout(LAST_TRY, try_once).await.unwrap_or(Err(last));
+                }
                 () = tokio::time::sleep(wait) => {}
             }
             match self.try_settle(settlement).await {

@@ -140,6 +140,25 @@ async fn a_settlement_that_cannot_be_written_is_written_before_any_claim() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_permit_that_comes_back_claims_nothing_before_what_is_kept() {
+    let stage = Stage::new();
+    stage.publish("t", 3).await;
+    // The second message's settlement fails at 500 ms and is written at 600; the first one's
+    // permit is back at 550.
+    let script = Script::new(|delivery| {
+        let span = if delivery.message.sequence().0 == 2 { 500 } else { 550 };
+        failed_after(Duration::from_millis(span), Outcome::Done { sends: vec![] })
+    });
+    stage.log.fail_settles(1);
+    let run = stage.run_with(script, |consumer| consumer.concurrency = 2);
+    run.until_settled("t").await;
+    let calls = stage.log.all_calls();
+    let calls: Vec<_> = calls.iter().skip_while(|call| **call != "settle failed").collect();
+    assert_eq!(calls[..4], [&"settle failed", &"settle", &"settle", &"claim"]);
+    assert_eq!(run.end().await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_settlement_that_never_could_be_written_is_told_as_such() {
     let stage = Stage::new();
     stage.publish("t", 1).await;
@@ -147,6 +166,18 @@ async fn a_settlement_that_never_could_be_written_is_told_as_such() {
     stage.log.fail_settles(usize::MAX);
     tokio::time::sleep(S(1)).await;
     assert_eq!(run.end().await[0].fate, Fate::Unwritten);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_tries_once_more_what_is_kept() {
+    let stage = Stage::new();
+    stage.publish("t", 1).await;
+    // Tried at 0, 100, 300 and 700 ms; the next try would be at 1500.
+    stage.log.fail_settles(4);
+    let run = stage.run(Script::new(|_| ok()));
+    tokio::time::sleep(S(1)).await;
+    run.stopper.advance(Phase::Stop);
+    assert_eq!(run.end().await[0].fate, Fate::Acked { sent: 0 });
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,6 +266,21 @@ async fn a_component_that_does_not_start_is_tried_less_and_less_often() {
     let delivered = run.end().await;
     assert!(delivered.iter().all(|d| d.attempt == 1), "all were given back");
     assert_eq!(delivered.iter().filter(|d| d.fate.name() == "ack").count(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_whose_task_fails_is_not_the_last_one() {
+    let stage = Stage::new();
+    stage.publish("t", 1).await;
+    let tries = AtomicU64::new(0);
+    let run = stage.run(Script::new(move |_| match tries.fetch_add(1, Ordering::SeqCst) {
+        0 => failed_after(Duration::ZERO, Outcome::StartFailed { text: "start".into() }),
+        1 => panic!("a fault of ours"),
+        _ => ok(),
+    }));
+    run.until_settled("t").await;
+    let delivered = run.end().await;
+    assert_eq!(delivered.last().unwrap().fate, Fate::Acked { sent: 0 });
 }
 
 #[tokio::test(start_paused = true)]
