@@ -72,17 +72,35 @@ pub(crate) async fn run(options: Options, ui: Arc<Ui>) -> Exit {
     let (mut figures, exit) = match run_steps(&options, &ui, &stopper, &phases).await {
         Ok((figures, exit)) => (figures, exit),
         Err(failure) => {
-            ui.failure(&failure);
-            (SummaryBody::default(), failure.exit)
+            let exit = failure.exit;
+            print(&ui, &phases, move |ui| ui.failure(&failure)).await;
+            (SummaryBody::default(), exit)
         }
     };
-    signals.abort();
     figures.elapsed_ms = time::millis(started.elapsed());
     figures.exit = exit as u8;
     if ui.json {
-        ui.object(&EventBody::Summary(figures));
+        print(&ui, &phases, move |ui| ui.object(&EventBody::Summary(figures))).await;
     }
+    signals.abort();
     exit
+}
+
+/// Prints, but not for ever: whoever reads may stand still, and a run that was told to end at once
+/// does not wait for that.
+async fn print(ui: &Arc<Ui>, phases: &Phases, print: impl FnOnce(&Ui) + Send + 'static) {
+    let ui = Arc::clone(ui);
+    let printed = tokio::task::spawn_blocking(move || print(&ui));
+    tokio::select! {
+        _printed = printed => {}
+        () = in_a_hurry(phases) => {}
+    }
+}
+
+/// Returns a moment after the run was told to end at once.
+async fn in_a_hurry(phases: &Phases) {
+    phases.reached(Phase::Stop).await;
+    tokio::time::sleep(LAST_LINES).await;
 }
 
 async fn run_steps(
@@ -137,7 +155,8 @@ async fn deliver(
     figures.dead = figures.dead.max(dead_now.saturating_sub(dead_before));
     figures.published += sampling? + outbox.published();
     let exit = exit(end, stuck, figures.dead);
-    sum_up(ui, &figures, end, options);
+    let text = sum_up(&figures, end, options);
+    print(ui, phases, move |ui| ui.note(&text)).await;
     Ok((figures, exit))
 }
 
@@ -187,13 +206,9 @@ async fn last_lines(
         events.tell(Event::End).await;
         figures.await.unwrap_or_default()
     };
-    let in_a_hurry = async {
-        phases.reached(Phase::Stop).await;
-        tokio::time::sleep(LAST_LINES).await;
-    };
     tokio::select! {
         figures = shown => figures,
-        () = in_a_hurry => SummaryBody::default(),
+        () = in_a_hurry(phases) => SummaryBody::default(),
     }
 }
 
@@ -243,17 +258,17 @@ async fn wait_for_end(
     }
 }
 
-fn sum_up(ui: &Ui, figures: &SummaryBody, end: End, options: &Options) {
+fn sum_up(figures: &SummaryBody, end: End, options: &Options) -> String {
     let SummaryBody { published, handled, retried, dead, .. } = *figures;
-    match end {
+    let why = match end {
         End::TimedOut => {
             let after = options.timeout.map(span).unwrap_or_default();
-            ui.note(&format!("ended by --timeout after {after}"));
+            format!("ended by --timeout after {after}\n")
         }
-        End::Stuck => ui.note("ended: a consumer is paused for what does not mend itself"),
-        End::Asked | End::Idle => {}
-    }
-    ui.note(&format!("published {published}, handled {handled}, retried {retried}, dead {dead}"));
+        End::Stuck => "ended: a consumer is paused for what does not mend itself\n".to_owned(),
+        End::Asked | End::Idle => String::new(),
+    };
+    format!("{why}published {published}, handled {handled}, retried {retried}, dead {dead}")
 }
 
 /// Lets sums be shown once a second.
@@ -284,7 +299,11 @@ async fn pass_on_signals(stopper: Stopper, ui: Arc<Ui>) {
         }
         stopper.next();
         if std::mem::replace(&mut first, false) {
-            ui.note("ending: what runs may finish; once more ends at once");
+            // On a thread that may wait: the next signal must be heard.
+            let ui = Arc::clone(&ui);
+            drop(tokio::task::spawn_blocking(move || {
+                ui.note("ending: what runs may finish; once more ends at once");
+            }));
         }
     }
 }

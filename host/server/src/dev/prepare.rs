@@ -85,15 +85,21 @@ pub(super) async fn prepare(
     }
     let Some(components) = load_all(&engine, manifest, phases).await? else { return Ok(None) };
     let options = OpenOptions { create: true, serve: true, ..OpenOptions::default() };
-    let log = cli::open(&project.log, options).await?;
+    // Another process may hold the file for seconds.
+    let Some(log) = phases.or_drain(cli::open(&project.log, options)).await else {
+        return Ok(None);
+    };
+    let log = log?;
     keep_out_of_git(&project.log);
     let outbox = LogOutbox::new(Arc::clone(&log));
     let mut ready = Vec::new();
     for (spec, component) in manifest.consumers.iter().zip(&components) {
         ready.push(Ready::new(&engine, component, spec, &outbox).map_err(|e| of(spec, e.into()))?);
     }
-    declare(&log, manifest, ui).await?;
-    Ok(Some(Prepared { log, ready, outbox }))
+    match phases.or_drain(declare(&log, manifest, ui)).await {
+        None => Ok(None),
+        Some(declared) => declared.map(|()| Some(Prepared { log, ready, outbox })),
+    }
 }
 
 async fn build_all(manifest: &Manifest, ui: &Ui, phases: &Phases) -> Result<Option<()>, Failure> {
@@ -153,10 +159,11 @@ async fn declare(log: &DynLog, manifest: &Manifest, ui: &Ui) -> Result<(), Failu
     Ok(())
 }
 
-/// A log lies in a project's folder: it is not to be committed by accident.
+/// A log lies in a project's folder: it is not to be committed by accident. A folder that somebody
+/// named may hold more than a log.
 fn keep_out_of_git(log: &Path) {
     let file = log.join(".gitignore");
-    if !file.exists() {
+    if log.file_name() == Some(FOLDER.as_ref()) && !file.exists() {
         // Not worth a failure.
         drop(std::fs::write(file, "*\n"));
     }

@@ -47,3 +47,15 @@ fn of_several_reasons_the_first_of_one_four_three_is_the_exit_code() {
         assert_eq!(exit(end, stuck, dead), expected, "{end:?} {stuck} {dead}");
     }
 }
+
+#[tokio::test]
+async fn who_does_not_read_holds_up_no_run_that_was_told_to_end_at_once() {
+    let (stopper, phases) = phases();
+    stopper.advance(Phase::Stop);
+    let (reader, reads) = std::sync::mpsc::channel::<()>();
+    let stands_still = move |_: &Ui| {
+        let _ended = reads.recv();
+    };
+    print(&Arc::new(Ui::new(true)), &phases, stands_still).await;
+    assert_eq!(reader.send(()), Ok(()), "it stands there still");
+}
