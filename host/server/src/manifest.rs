@@ -108,7 +108,8 @@ fn read(
     let (topics_mode, topics) = topics::read(&root, mode);
     let mut consumers = Vec::new();
     let tables = root.tables("consumer");
-    if root.value("consumer").is_none() {
+    let given = root.value("consumer").map(|value| value.get_ref().as_array());
+    if given.is_none_or(|list| list.is_some_and(|list| list.is_empty())) {
         root.problem(root.at(), "there is no [[consumer]]");
     }
     for table in tables {

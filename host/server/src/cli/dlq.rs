@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::open::{self, LogArgs};
 use super::topic::group_name;
-use super::ui::{Ui, clean, span, table};
+use super::ui::{Ui, clean, shell, span, table};
 use crate::wire::{DeadLetterBody, when};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -200,7 +200,7 @@ async fn show(log: &DynLog, args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
     match args.id {
         Some(id) if found == 0 => {
             return Err(Failure::new(format!("no dead letter of `{topic}` has the id {id}"))
-                .next(format!("windlass dlq ls {topic}")));
+                .next(format!("windlass dlq ls {}", shell(topic))));
         }
         None if found == 0 => ui.note(&format!("no dead letters in `{}`", clean(topic))),
         Some(_) | None => {}

@@ -46,7 +46,7 @@ impl Failure {
         while let Some(cause) = source {
             // What was said already is not said again.
             let text = cause.to_string();
-            if !error.to_string().contains(&text) && why.last() != Some(&text) {
+            if !error.to_string().contains(&text) && !why.iter().any(|said| said.contains(&text)) {
                 why.push(text);
             }
             source = cause.source();

@@ -1,6 +1,7 @@
 //! Which log a command means, and opening it.
 
 use super::failure::Failure;
+use super::ui::shell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_log::DynLog;
@@ -47,7 +48,7 @@ fn not_in(folder: &Path) -> Failure {
     let failure = Failure::new(format!("there is no log in `{}`", folder.display()));
     let below = folder.join(FOLDER);
     if below.join(FILE_NAME).is_file() {
-        failure.next(format!("--log {}", below.display()))
+        failure.next(format!("--log {}", shell(&below.display().to_string())))
     } else {
         failure.next("start one by `windlass dev PATH`, or name another by `--log DIR`")
     }
@@ -72,7 +73,8 @@ pub(crate) fn log_flag(folder: &Path) -> String {
     if std::env::var_os("WINDLASS_LOG").is_none() && find(&here).is_ok_and(|log| log == folder) {
         return String::new();
     }
-    format!(" --log {}", folder.strip_prefix(&here).unwrap_or(folder).display())
+    let folder = folder.strip_prefix(&here).unwrap_or(folder);
+    format!(" --log {}", shell(&folder.display().to_string()))
 }
 
 #[cfg(test)]

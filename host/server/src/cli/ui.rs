@@ -159,6 +159,15 @@ pub(crate) fn clean(text: &str) -> String {
     clean
 }
 
+/// A word of a command that is shown to be copied, quoted where a shell would read it otherwise.
+pub(crate) fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// As [`clean`], for text of several lines.
 pub(crate) fn clean_lines(text: &str) -> String {
     text.lines().map(clean).collect::<Vec<_>>().join("\n")
@@ -193,6 +202,20 @@ mod tests {
             "a\\u{1b}[31mb\\r\\u{7}    c\\u{202e}d"
         );
         assert_eq!(clean("größe ✓"), "größe ✓");
+    }
+
+    #[test]
+    fn a_command_can_be_copied_whatever_its_words_are() {
+        for (word, expected) in [
+            ("orders/created", "orders/created"),
+            ("größe", "größe"),
+            ("my orders", "'my orders'"),
+            ("$(id)", "'$(id)'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell(word), expected);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::output::OutputFiles;
 use super::rate::Rate;
-use crate::cli::{Tone, Ui, clean, log_flag, span};
+use crate::cli::{Tone, Ui, clean, log_flag, shell, span};
 use crate::event::{Delivered, Event, Fate};
 use crate::wire::{EventBody, SummaryBody};
 use std::fmt::Write as _;
@@ -149,8 +149,9 @@ impl Report {
             let group = if delivered.group.is_work_queue() {
                 String::new()
             } else {
-                format!(" --group {}", delivered.group)
+                format!(" --group {}", shell(delivered.group.as_str()))
             };
+            let topic = shell(topic);
             let next = format!("look: windlass dlq show {topic} {id}{group}{}", self.log_flag);
             let _infallible = write!(text, "\n      {}", clean(&next));
         }

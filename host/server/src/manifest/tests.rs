@@ -190,7 +190,9 @@ fn consumers_must_agree_on_a_group_they_share() {
 #[test]
 fn what_is_not_toml_or_has_no_consumer_is_refused_with_a_line() {
     assert!(parse("x = \n").unwrap_err().starts_with("/p/windlass.toml:1: "));
-    assert!(parse("").unwrap_err().contains("there is no [[consumer]]"));
+    for none in ["", "consumer = []"] {
+        assert!(parse(none).unwrap_err().contains("there is no [[consumer]]"), "{none}");
+    }
     let single = SMALL.replace("[[consumer]]", "[consumer]");
     assert!(parse(&single).unwrap_err().contains("write `[[consumer]]`"));
     let twice = format!("topics = \"declared\"\n[topics.\"a\"]\nretain = \"5m\"\n{SMALL}");

@@ -30,7 +30,7 @@ const JSON: &str = "application/json";
 
 /// One line. `serde` refuses unknown and doubled fields by name.
 #[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct Line<'a> {
     #[serde(default, borrow, deserialize_with = "present")]
     data: Option<&'a RawValue>,
@@ -212,7 +212,10 @@ impl Reader<'_> {
                 break;
             }
         }
-        let line = std::str::from_utf8(&self.line).map(str::trim);
+        // Some editors begin a file with a mark that is no text.
+        let mark: &[u8] = if self.number == 1 { "\u{feff}".as_bytes() } else { b"" };
+        let line = self.line.strip_prefix(mark).unwrap_or(&self.line);
+        let line = std::str::from_utf8(line).map(str::trim);
         Ok(Some((self.number, line.map_err(|_| "the line is not UTF-8".to_owned()))))
     }
 }
@@ -313,6 +316,7 @@ mod tests {
             (r#"{"data":1,"metadata":{"a":1}}"#, "expected a string"),
             (r#"{"data":1} {}"#, "trailing characters"),
             ("[1]", "invalid"),
+            ("null", "expected an object"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(part), "{line}: {error}");
@@ -335,6 +339,17 @@ mod tests {
         for (line, number) in lines.iter().zip([3, 4, 5]) {
             assert!(line.contains(&format!(":{number}: ")), "{line}");
         }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_taken_at_the_start_only() {
+        let topic = Topic::new("t").unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all("\u{feff}{\"data\":1}\r\n".as_bytes()).unwrap();
+        assert!(Lines::check(file.path(), &topic).is_ok());
+        file.write_all("\u{feff}{\"data\":2}\n".as_bytes()).unwrap();
+        let error = Lines::check(file.path(), &topic).unwrap_err();
+        assert!(error.why[0].contains(":2: "), "{:?}", error.why);
     }
 
     #[test]
