@@ -1,0 +1,233 @@
+//! What the dispatcher does with a component: fresh instances over the memory log, the whole way
+//! over the SQLite log, and how soon a handler runs on an idle log.
+
+use super::figures::{millis, rate};
+use super::log::{finished, produce};
+use crate::delivery::{BoxFuture, Invoke};
+use crate::dispatch::{Consumer, Dispatcher, Shared};
+use crate::drain::{Stopper, phases};
+use crate::event::{Event, Events, Fate};
+use crate::manifest::{ConsumerSpec, SendMode};
+use crate::pause::Health;
+use crate::permits::Permits;
+use crate::registry::{LogOutbox, Ready};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use windlass_core::{Grants, Group, GroupPolicy, Limits, NewMessage, Topic};
+use windlass_log::clock::SystemClock;
+use windlass_log::memory::MemoryLog;
+use windlass_log::{DynLog, Start};
+use windlass_runtime::{Component, Delivery, Engine, InstancePolicy, Invocation, Stop};
+
+/// Deliveries at a time, end to end.
+const CONCURRENCY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
+/// As a consumer that keeps its instances.
+pub(super) const WARM: InstancePolicy = InstancePolicy::Warm {
+    messages: NonZeroU32::MIN.saturating_add(9_999),
+    age: Duration::from_mins(5),
+};
+/// Messages of one publish while loading.
+const LOAD: usize = 1_024;
+/// Quiet time before a message on an idle log.
+const QUIET: Duration = Duration::from_millis(5);
+/// Longest wait for anything to be handled.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The component, compiled by the runtime.
+pub(super) struct Guests {
+    engine: Engine,
+    component: Component,
+    payload: usize,
+}
+
+/// A dispatcher at work.
+struct Running {
+    dispatcher: Dispatcher,
+    stopper: Stopper,
+    counted: watch::Receiver<Counted>,
+    ended: Arc<Mutex<Option<Instant>>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    acked: usize,
+    otherwise: usize,
+}
+
+/// Notes when the last call ended.
+struct Timed {
+    ready: Ready,
+    ended: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Invoke for Timed {
+    fn wall(&self) -> Duration {
+        self.ready.wall()
+    }
+
+    fn revision(&self) -> &str {
+        self.ready.revision()
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        delivery: Delivery,
+        stop: BoxFuture<'a, Stop>,
+    ) -> BoxFuture<'a, Invocation> {
+        Box::pin(async move {
+            let invocation = self.ready.invoke(delivery, stop).await;
+            *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            invocation
+        })
+    }
+}
+
+impl Guests {
+    /// Compiles `component`.
+    pub(super) fn new(
+        engine: Engine,
+        component: &'static [u8],
+        payload: usize,
+    ) -> anyhow::Result<Self> {
+        let component = Component::load(&engine, component)?;
+        Ok(Self { engine, component, payload })
+    }
+
+    /// Runs the component on `topic`, whose work queue is declared.
+    fn run(
+        &self,
+        log: &DynLog,
+        topic: &Topic,
+        instances: InstancePolicy,
+    ) -> anyhow::Result<Running> {
+        let spec = ConsumerSpec {
+            name: "bench".into(),
+            component: PathBuf::new(),
+            build: None,
+            topics: vec![topic.clone()],
+            group: Group::work_queue(),
+            start: Start::Earliest,
+            concurrency: CONCURRENCY,
+            policy: GroupPolicy::default(),
+            sends: SendMode::WithAck,
+            instances,
+            limits: Limits::default(),
+            grants: Grants::default(),
+        };
+        let outbox = LogOutbox::new(Arc::clone(log));
+        let ready = Ready::new(&self.engine, &self.component, &spec, &outbox)?;
+        let ended = Arc::new(Mutex::new(None));
+        let (stopper, phases) = phases();
+        let (events, mut told) = Events::channel();
+        let (count, counted) = watch::channel(Counted::default());
+        tokio::spawn(async move {
+            while let Some(event) = told.recv().await {
+                if let Event::Delivered(delivered) = event {
+                    count.send_modify(|counted| match delivered.fate {
+                        Fate::Acked { .. } => counted.acked += 1,
+                        Fate::Retry { .. }
+                        | Fate::Dead
+                        | Fate::Released
+                        | Fate::Lost
+                        | Fate::Unwritten => counted.otherwise += 1,
+                    });
+                }
+            }
+        });
+        let permits = Permits::new(CONCURRENCY);
+        let consumer = Consumer {
+            name: spec.name.as_str().into(),
+            group: spec.group,
+            start: spec.start,
+            policy: spec.policy,
+            topics: spec.topics,
+            invoke: Arc::new(Timed { ready, ended: Arc::clone(&ended) }),
+            seat: permits.seat(CONCURRENCY),
+            health: Health::new(),
+        };
+        let shared = Shared::new(Arc::clone(log), events, phases, "bench");
+        let dispatcher = Dispatcher::start(Arc::new(shared), permits, vec![consumer]);
+        Ok(Running { dispatcher, stopper, counted, ended })
+    }
+
+    /// Messages a second to fresh instances, over a memory log where they wait already.
+    pub(super) async fn fresh(&self, topic: &Topic, messages: usize) -> anyhow::Result<f64> {
+        let log: DynLog = MemoryLog::new(Arc::new(SystemClock));
+        super::log::declare(&log, topic).await?;
+        let data = bytes::Bytes::from(vec![7_u8; self.payload]);
+        let mut left = messages;
+        while left > 0 {
+            let some = left.min(LOAD);
+            log.publish(vec![NewMessage::new(topic.clone(), data.clone()); some]).await?;
+            left -= some;
+        }
+        let since = Instant::now();
+        let mut running = self.run(&log, topic, InstancePolicy::Fresh)?;
+        running.acked(messages).await?;
+        let span = since.elapsed();
+        running.end().await;
+        log.close().await;
+        Ok(rate(messages, span))
+    }
+
+    /// Messages a second all the way: published, claimed, handled, acked.
+    pub(super) async fn end_to_end(
+        &self,
+        log: &DynLog,
+        topic: &Topic,
+        instances: InstancePolicy,
+        producers: usize,
+        messages: usize,
+    ) -> anyhow::Result<f64> {
+        let mut running = self.run(log, topic, instances)?;
+        let since = Instant::now();
+        let producing = produce(log, topic, producers, messages, self.payload);
+        let (published, acked) = tokio::join!(finished(producing), running.acked(messages));
+        let span = since.elapsed();
+        published.and(acked)?;
+        running.end().await;
+        Ok(rate(messages, span))
+    }
+
+    /// From when a publisher was told that its message is durable to when its handler has
+    /// returned, on an idle log with fresh instances; one message at a time, in milliseconds.
+    pub(super) async fn idle_latency(
+        &self,
+        log: &DynLog,
+        topic: &Topic,
+        messages: usize,
+    ) -> anyhow::Result<Vec<f64>> {
+        let mut running = self.run(log, topic, InstancePolicy::Fresh)?;
+        let mut times = Vec::with_capacity(messages);
+        for at in 0..messages {
+            tokio::time::sleep(QUIET).await;
+            let message = NewMessage::new(topic.clone(), vec![7_u8; self.payload]);
+            log.publish(vec![message]).await?;
+            let durable = Instant::now();
+            running.acked(at + 1).await?;
+            let ended = *running.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let ended = ended.unwrap_or(durable);
+            // The handler may be done before this task has been told.
+            times.push(millis(ended.saturating_duration_since(durable)));
+        }
+        running.end().await;
+        Ok(times)
+    }
+}
+
+impl Running {
+    /// Waits until so many messages were acked since it began.
+    async fn acked(&mut self, messages: usize) -> anyhow::Result<()> {
+        let enough = self.counted.wait_for(|now| now.acked >= messages || now.otherwise > 0);
+        let counted = *tokio::time::timeout(PATIENCE, enough).await??;
+        anyhow::ensure!(counted.otherwise == 0, "a message was not acked");
+        Ok(())
+    }
+
+    async fn end(self) {
+        self.dispatcher.drain(&self.stopper).await;
+    }
+}
