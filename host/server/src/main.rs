@@ -3,6 +3,7 @@
 //! Everything meets in this package and only here: `cli` is the way in, `dev` runs a manifest,
 //! `dispatch` and `delivery` are the path of a message, `registry` the way to the runtime.
 
+mod bench;
 mod cli;
 mod delivery;
 mod dev;

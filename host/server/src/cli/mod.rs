@@ -2,6 +2,7 @@
 //!
 //! One file a command, each with its arguments and its `run`. Printing is `ui`'s alone.
 
+mod bench;
 mod check;
 mod dev;
 mod dlq;
@@ -39,6 +40,8 @@ enum Command {
     Dlq(dlq::Command),
     /// Check whether a component can run as a consumer.
     Check(check::Args),
+    /// Measure this machine, and Windlass on it.
+    Bench(bench::Args),
 }
 
 impl Cli {
@@ -50,6 +53,7 @@ impl Cli {
             Command::Topic(command) => command.json(),
             Command::Dlq(command) => command.json(),
             Command::Check(args) => args.json,
+            Command::Bench(args) => args.json,
         };
         let ui = Ui::new(json);
         let ended = match self.command {
@@ -58,6 +62,7 @@ impl Cli {
             Command::Topic(command) => topic::run(command, &ui).await,
             Command::Dlq(command) => dlq::run(command, &ui).await,
             Command::Check(args) => check::run(args, &ui).await,
+            Command::Bench(args) => bench::run(args, &ui).await,
         };
         match ended {
             Ok(()) => Exit::Done,

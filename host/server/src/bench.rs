@@ -1,0 +1,222 @@
+//! `windlass bench`: what this machine does, beside what it could do bare.
+//!
+//! Every measure is taken in rounds, in turn with its reference (bare, ours, bare, ours), because
+//! disks and machines change their speed while they are looked at. Owns the order and the
+//! budget; each measure is a room of its own below.
+
+mod bare_guest;
+mod bare_log;
+mod claims;
+mod disk;
+mod figures;
+mod guests;
+mod log;
+mod report;
+
+pub(crate) use report::Report;
+
+use bare_guest::BareGuest;
+use bare_log::{CLAIM, RowQueue, pipeline};
+use figures::{Pairs, median, percentile, whole};
+use guests::{Guests, WARM};
+use report::Spread;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use windlass_core::Topic;
+use windlass_log::DynLog;
+use windlass_log::sqlite::{OpenOptions, SqliteLog};
+use windlass_runtime::{Engine, EngineConfig, InstancePolicy};
+
+/// Reads a message and sends nothing.
+const COMPONENT: &[u8] = include_bytes!("../assets/bench.wasm");
+/// A sync slower than this at p50, and the targets do not bind.
+pub(crate) const SYNC_MS_BINDING: f64 = 0.5;
+/// Rounds of each measure, where there is time for them.
+const ROUNDS: usize = 12;
+/// Rounds before those, not counted: until files have grown and code is warm.
+const WARM_UP: usize = 2;
+const ROUNDS_MIN: usize = 3;
+/// No round begins later than this after the first of its measure.
+const BUDGET: Duration = Duration::from_secs(45);
+/// A message of many for a fresh instance: those are dearer than the rest.
+const FRESH_SHARE: usize = 4;
+const IDLE_MESSAGES: usize = 200;
+/// Producers of the pipelines.
+const PIPELINE_PRODUCERS: usize = 256;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    /// Messages of one round.
+    pub messages: usize,
+    /// Messages that wait in the largest claim case.
+    pub backlog: usize,
+    /// Bytes of a message.
+    pub payload: usize,
+    /// Producers of the publish measure.
+    pub producers: usize,
+}
+
+/// Measures everything in `folder`, which is empty. `progress` is told what comes next.
+pub(crate) async fn run(
+    folder: &Path,
+    options: Options,
+    progress: impl Fn(&str),
+) -> anyhow::Result<Report> {
+    let messages = options.messages.div_ceil(CLAIM) * CLAIM;
+    let options = Options { messages, ..options };
+    let mut report = Report { messages, payload: options.payload, ..Report::default() };
+    progress("the disk");
+    let mut syncs = disk::sync_times(folder)?;
+    let guests = Guests::new(Engine::new(&EngineConfig::default())?, COMPONENT, options.payload)?;
+    pipelines(folder, options, &guests, &mut report, &progress).await?;
+    syncs.extend(disk::sync_times(folder)?);
+    fresh(options, &guests, &mut report, &progress).await?;
+    progress("claims");
+    let file = folder.join("claims");
+    report.claim_ms = claims::measure(&file, options.backlog, options.payload).await?;
+    syncs.extend(disk::sync_times(folder)?);
+    report.fsync_ms = spread(&syncs);
+    report.binding = report.fsync_ms.p50.is_some_and(|p50| p50 < SYNC_MS_BINDING);
+    Ok(report)
+}
+
+fn spread(times: &[f64]) -> Spread {
+    Spread { p50: median(times), p99: percentile(times, 0.99) }
+}
+
+/// The measures over the SQLite log beside the bare row queue, all in the same rounds.
+async fn pipelines(
+    folder: &Path,
+    options: Options,
+    guests: &Guests,
+    report: &mut Report,
+    progress: &impl Fn(&str),
+) -> anyhow::Result<()> {
+    let Options { messages, payload, producers, .. } = options;
+    let mut bare = RowQueue::open(&folder.join("bare.db"), payload).await?;
+    let open = OpenOptions { create: true, serve: true, ..OpenOptions::default() };
+    let log: DynLog = SqliteLog::open(&folder.join("log"), open).await?;
+    let topic = Topic::new("bench/pipeline")?;
+    let handled = Topic::new("bench/handled")?;
+    let idle = Topic::new("bench/idle")?;
+    for topic in [&topic, &handled, &idle] {
+        log::declare(&log, topic).await?;
+    }
+    let (mut inserts, mut publishes, mut acks) =
+        (Pairs::default(), Pairs::default(), Pairs::default());
+    let (mut warm, mut fresh) = (Pairs::default(), Pairs::default());
+    progress("the log beside bare SQLite");
+    let since = Instant::now();
+    for round in 0..WARM_UP + ROUNDS {
+        if round >= WARM_UP + ROUNDS_MIN && since.elapsed() > BUDGET {
+            break;
+        }
+        let insert = bare.insert(messages).await?;
+        let publish = log::publish(&log, &topic, producers, messages, payload).await?;
+        log::acked(&log, &topic, messages).await?;
+        let claim_delete = bare.claim_delete(messages).await?;
+        let whole = pipeline(insert, claim_delete);
+        let ack =
+            log::publish_claim_ack(&log, &topic, PIPELINE_PRODUCERS, messages, payload).await?;
+        let through = async |instances| {
+            guests.end_to_end(&log, &handled, instances, PIPELINE_PRODUCERS, messages).await
+        };
+        let through = [through(WARM).await?, through(InstancePolicy::Fresh).await?];
+        if round >= WARM_UP {
+            inserts.push(claim_delete, insert);
+            publishes.push(publish, insert);
+            acks.push(ack, whole);
+            warm.push(through[0], whole);
+            fresh.push(through[1], whole);
+        }
+    }
+    progress("an idle log");
+    let idle = guests.idle_latency(&log, &idle, IDLE_MESSAGES).await?;
+    log.close().await;
+    bare.close().await?;
+    report.rounds = publishes.ours.len();
+    report.publish_per_s = whole(median(&publishes.ours));
+    report.publish_claim_ack_per_s = whole(median(&acks.ours));
+    report.end_to_end_per_s = whole(median(&warm.ours));
+    report.end_to_end_fresh_per_s = whole(median(&fresh.ours));
+    report.idle_latency_ms = spread(&idle);
+    report.bare.insert_64 = whole(median(&publishes.bare));
+    report.bare.claim_delete_256 = whole(median(&inserts.ours));
+    report.bare.row_queue_pipeline = whole(median(&acks.bare));
+    report.ratio.publish = publishes.ratio();
+    report.ratio.publish_claim_ack = acks.ratio();
+    report.ratio.end_to_end = warm.ratio();
+    report.ratio.end_to_end_fresh = fresh.ratio();
+    Ok(())
+}
+
+/// Fresh instances over the memory log beside a bare loop.
+async fn fresh(
+    options: Options,
+    guests: &Guests,
+    report: &mut Report,
+    progress: &impl Fn(&str),
+) -> anyhow::Result<()> {
+    let messages = options.messages.div_ceil(FRESH_SHARE);
+    let threads = tokio::runtime::Handle::current().metrics().num_workers();
+    let bare = BareGuest::new(COMPONENT, options.payload)
+        .map_err(|error| anyhow::anyhow!("the bare loop does not start: {error:#}"))?;
+    let (bare, topic) = (Arc::new(bare), Topic::new("bench/fresh")?);
+    let mut rates = Pairs::default();
+    progress("fresh instances beside bare wasmtime");
+    let since = Instant::now();
+    for round in 0..WARM_UP + ROUNDS {
+        if round >= WARM_UP + ROUNDS_MIN && since.elapsed() > BUDGET {
+            break;
+        }
+        let reference = bare.fresh(messages, threads).await?;
+        let ours = guests.fresh(&topic, messages).await?;
+        if round >= WARM_UP {
+            rates.push(ours, reference);
+        }
+    }
+    report.fresh_per_s = whole(median(&rates.ours));
+    report.bare.fresh = whole(median(&rates.bare));
+    report.ratio.fresh = rates.ratio();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_small_run_fills_the_whole_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { messages: 256, backlog: 6_000, payload: 16, producers: 4 };
+        let report = run(folder.path(), options, |_| {}).await.unwrap();
+        let report = serde_json::to_value(report).unwrap();
+        for name in [
+            "/fsync_ms/p50",
+            "/fsync_ms/p99",
+            "/publish_per_s",
+            "/publish_claim_ack_per_s",
+            "/end_to_end_per_s",
+            "/fresh_per_s",
+            "/idle_latency_ms/p50",
+            "/idle_latency_ms/p99",
+            "/claim_ms/waiting_1000",
+            "/claim_ms/waiting_6000",
+            "/claim_ms/retrying_600",
+            "/claim_ms/leased_5000",
+            "/bare/insert_64",
+            "/bare/row_queue_pipeline",
+            "/bare/fresh",
+            "/ratio/publish",
+            "/ratio/publish_claim_ack",
+            "/ratio/end_to_end",
+            "/ratio/fresh",
+        ] {
+            let figure = report.pointer(name).and_then(serde_json::Value::as_f64);
+            assert!(figure.is_some_and(|figure| figure > 0.0 || name.contains("idle")), "{name}");
+        }
+        assert_eq!(report.pointer("/claim_ms/blocked_key"), Some(&serde_json::Value::Null));
+    }
+}
