@@ -1,6 +1,6 @@
 //! The memory log: a real backend made of pure decisions, and the oracle for the SQLite log.
 //!
-//! Everything it knows is one value behind one lock ([`state`]); this file brings it the time,
+//! Everything it knows is one value behind one lock (`state`); this file brings it the time,
 //! wakes whom it says, and runs the task that acts on lease ends and due times while nobody claims.
 //! Nothing survives the process.
 
