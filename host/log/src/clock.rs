@@ -23,6 +23,10 @@ pub trait Clock: Send + Sync + Debug {
     async fn sleep(&self, span: Duration);
 }
 
+/// Stands in for a boot's id where the system has none; random, as a process id may come again.
+static UNKNOWN_BOOT: std::sync::LazyLock<u64> =
+    std::sync::LazyLock::new(|| getrandom::u64().unwrap_or_default());
+
 /// The real clocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
@@ -50,7 +54,7 @@ impl Clock for SystemClock {
         // Where the system does not tell, every opening counts as a new boot: log time then goes on
         // from the greater of the wall clock and the last one stored, which is safe.
         std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map_or_else(|_| format!("unknown-{}", std::process::id()), |id| id.trim().to_owned())
+            .map_or_else(|_| format!("unknown-{:x}", *UNKNOWN_BOOT), |id| id.trim().to_owned())
     }
 
     async fn sleep(&self, span: Duration) {

@@ -25,6 +25,7 @@ mod rows;
 mod settle;
 mod sql;
 mod sweep;
+mod sweeper;
 mod tail;
 mod transaction;
 mod upkeep;
@@ -45,8 +46,8 @@ use crate::clock::LogTime;
 use crate::error::LogError;
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
-use command::{Command, Reply, storage_error};
-use open::Place;
+use command::{Command, Place, Reply, storage_error};
+use open::Location;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection, query};
 use std::path::Path;
@@ -62,7 +63,7 @@ const QUEUE: usize = 4_096;
 /// A log in one SQLite file.
 #[derive(Debug)]
 pub struct SqliteLog {
-    place: Place,
+    place: Location,
     commands: mpsc::Sender<Command>,
     reader: Mutex<Option<SqliteConnection>>,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -73,7 +74,7 @@ pub struct SqliteLog {
 impl SqliteLog {
     /// Opens the log in `folder` (`.windlass/`).
     pub async fn open(folder: &Path, options: OpenOptions) -> Result<Arc<Self>, OpenError> {
-        let place = Place::new(folder);
+        let place = Location::new(folder);
         let (conn, time) = open::open(&place, &options).await?;
         let nonce = getrandom::u64().map_err(|_| OpenError::Random)?;
         let waiters = Arc::new(Waiters::default());
@@ -190,15 +191,41 @@ impl LogAdmin for SqliteLog {
     }
 
     async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError> {
-        self.ask(|reply| Command::Redrive(topic.clone(), group.cloned(), reply)).await
+        let (mut moved, mut after) = (0, Place::default());
+        loop {
+            let (topic, group) = (topic.clone(), group.cloned());
+            let step = self.ask(|reply| Command::Redrive(topic, group, after, reply)).await?;
+            moved += step.moved;
+            match step.next {
+                Some(next) => after = next,
+                None => return Ok(Redriven { moved, of: moved }),
+            }
+        }
     }
 
     async fn purge_dead(&self, topic: &Topic, group: Option<&Group>) -> Result<u64, LogError> {
-        self.ask(|reply| Command::PurgeDead(topic.clone(), group.cloned(), reply)).await
+        let (mut purged, mut after) = (0, Place::default());
+        loop {
+            let (topic, group) = (topic.clone(), group.cloned());
+            let step = self.ask(|reply| Command::PurgeDead(topic, group, after, reply)).await?;
+            purged += step.moved;
+            match step.next {
+                Some(next) => after = next,
+                None => return Ok(purged),
+            }
+        }
     }
 
     async fn sweep(&self) -> Result<u64, LogError> {
-        self.ask(Command::Sweep).await
+        let (mut removed, mut from) = (0, None);
+        loop {
+            let (gone, next) = self.ask(|reply| Command::Sweep(from, reply)).await?;
+            removed += gone;
+            match next {
+                Some(next) => from = Some(next),
+                None => return Ok(removed),
+            }
+        }
     }
 
     async fn set_retain(&self, span: Duration, messages: u64) -> Result<(), LogError> {

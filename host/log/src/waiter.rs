@@ -4,6 +4,7 @@
 //! and the wait after it is not lost.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::Notify;
 use windlass_core::{Group, Topic};
@@ -12,12 +13,23 @@ use windlass_core::{Group, Topic};
 #[derive(Debug)]
 pub struct Waiter {
     notify: Arc<Notify>,
+    ended: Arc<AtomicBool>,
 }
 
 impl Waiter {
-    /// Returns when there may be something to claim since the last time it returned.
+    /// Returns when there may be something to claim since the last time it returned. Once the log
+    /// has ended it always returns, at once: a claim tells that it is closed.
     pub async fn woken(&self) {
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
         self.notify.notified().await;
+    }
+
+    /// Whether the log has ended: nothing will ever come.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 }
 
@@ -26,6 +38,7 @@ type OfTopic = Vec<(Group, Weak<Notify>)>;
 /// All waiters of one log.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
+    ended: Arc<AtomicBool>,
     by_topic: Mutex<HashMap<Topic, OfTopic>>,
 }
 
@@ -38,7 +51,7 @@ impl Waiters {
         let of_topic = by_topic.entry(topic.clone()).or_default();
         of_topic.retain(|(_, waiter)| waiter.strong_count() > 0);
         of_topic.push((group.clone(), Arc::downgrade(&notify)));
-        Waiter { notify }
+        Waiter { notify, ended: Arc::clone(&self.ended) }
     }
 
     /// Wakes those of every group of `topic`.
@@ -49,6 +62,14 @@ impl Waiters {
     /// Wakes those of one group.
     pub(crate) fn wake_group(&self, topic: &Topic, group: &Group) {
         self.wake(topic, |waiting| waiting == group);
+    }
+
+    /// The log has ended: wakes everybody, for good.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        for topic in self.topics() {
+            self.wake_topic(&topic);
+        }
     }
 
     /// Topics somebody waits on.

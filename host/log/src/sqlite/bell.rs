@@ -71,8 +71,12 @@ impl Own {
         std::fs::create_dir_all(folder)?;
         clear_away(folder);
         let path = folder.join(format!("{nonce:016x}"));
-        let file = File::create(&path)?;
+        // Locked before it has its name, so that nobody clears it away in between.
+        let unnamed = folder.join(format!("{nonce:016x}.new"));
+        let mut file = File::create(&unnamed)?;
         file.lock()?;
+        file.write_all(b".")?;
+        std::fs::rename(&unnamed, &path)?;
         let mut watcher =
             notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
                 if event.is_ok_and(|event| event.kind.is_modify()) {

@@ -21,7 +21,7 @@ impl Writer {
         reason: &str,
         now: Timestamp,
     ) {
-        self.pending.dead.push(DeadRow {
+        self.give_up_on(DeadRow {
             group,
             sequence: lease.sequence,
             at: now,
@@ -30,12 +30,23 @@ impl Writer {
             failures,
             size: lease.size,
         });
-        self.pending.groups.insert(group);
+    }
+
+    /// Enters a dead letter, and counts it.
+    pub(super) fn give_up_on(&mut self, row: DeadRow) {
+        if let Some(group) = self.cache.group_row_mut(row.group) {
+            group.dead += 1;
+        }
+        self.pending.groups.insert(row.group);
+        self.pending.dead.push(row);
     }
 
     /// Dead-letters ended leases whose attempts are used up (law 9).
     pub(super) fn bury_exhausted(&mut self, id: u64, now: Timestamp) -> Result<usize, Fail> {
-        let Some(group) = self.cache.groups.get(&id) else { return Ok(0) };
+        if now < self.grace_until {
+            return Ok(0);
+        }
+        let Some(group) = self.cache.group_row(id) else { return Ok(0) };
         let max_attempts = group.policy.max_attempts.get();
         let exhausted: Vec<Lease> = group
             .leases
@@ -46,7 +57,7 @@ impl Writer {
             .collect();
         for lease in &exhausted {
             self.note_ended(id, lease, now)?;
-            if let Some(group) = self.cache.groups.get_mut(&id) {
+            if let Some(group) = self.cache.group_row_mut(id) {
                 group.unlease(lease.sequence, &mut self.pending.slots);
             }
             self.bury(id, lease, lease.failures + 1, "lease-ended", now);
@@ -78,7 +89,7 @@ impl Writer {
         claiming: &Claiming,
         before: &Before,
     ) -> Result<(), Fail> {
-        if let Some(group) = self.cache.groups.get_mut(&claiming.group) {
+        if let Some(group) = self.cache.group_row_mut(claiming.group) {
             group.unlease(before.sequence, &mut self.pending.slots);
         }
         let record = AttemptRecord {
@@ -90,7 +101,7 @@ impl Writer {
             text: "the message's record in the log cannot be read".into(),
         };
         self.note_history(claiming.group, before.sequence, before.failures, &record)?;
-        self.pending.dead.push(super::pending::DeadRow {
+        self.give_up_on(DeadRow {
             group: claiming.group,
             sequence: before.sequence,
             at: claiming.now,
@@ -99,7 +110,6 @@ impl Writer {
             failures: before.failures + 1,
             size: before.size,
         });
-        self.pending.groups.insert(claiming.group);
         Ok(())
     }
 

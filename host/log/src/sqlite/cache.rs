@@ -22,8 +22,8 @@ pub(super) struct Cache {
     data_version: Option<i64>,
     state: Option<(u64, State)>,
     topic_ids: HashMap<Topic, TopicId>,
-    pub(super) topics: HashMap<TopicId, TopicRow>,
-    pub(super) groups: HashMap<u64, GroupRow>,
+    topics: HashMap<TopicId, TopicRow>,
+    groups: HashMap<u64, GroupRow>,
     group_ids: HashMap<(TopicId, Group), u64>,
     /// Slots that could not be read, by group.
     pub(super) broken: Vec<(u64, BrokenSlot)>,
@@ -79,6 +79,36 @@ impl Cache {
         self.state.map(|(_, state)| state.retain_messages)
     }
 
+    /// A topic's row, where it was read or made in this epoch: an older one may be stale.
+    pub(super) fn topic_row(&self, id: TopicId) -> Option<&TopicRow> {
+        self.topics.get(&id).filter(|row| row.epoch == self.epoch)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn topic_row_mut(&mut self, id: TopicId) -> Option<&mut TopicRow> {
+        self.topics.get_mut(&id).filter(|row| row.epoch == self.epoch)
+    }
+
+    /// A group's row, where it was read or made in this epoch: an older one may be stale.
+    pub(super) fn group_row(&self, id: u64) -> Option<&GroupRow> {
+        self.groups.get(&id).filter(|row| row.epoch == self.epoch)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn group_row_mut(&mut self, id: u64) -> Option<&mut GroupRow> {
+        self.groups.get_mut(&id).filter(|row| row.epoch == self.epoch)
+    }
+
+    /// A group's row of whatever age: good for waking, not for deciding.
+    pub(super) fn group_as_known(&self, id: u64) -> Option<&GroupRow> {
+        self.groups.get(&id)
+    }
+
+    /// The numbers of all groups that are known.
+    pub(super) fn known_groups(&self) -> Vec<u64> {
+        self.groups.keys().copied().collect()
+    }
+
     /// A topic by name, where there is one.
     pub(super) async fn topic(
         &mut self,
@@ -121,6 +151,7 @@ impl Cache {
             unclaimed: json(row.try_get(7)?),
             floors: json(row.try_get(8)?),
             groups: groups.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<_>>()?,
+            look_after: 0,
         };
         self.topic_ids.insert(name.clone(), id);
         self.topics.insert(id, topic);
@@ -176,7 +207,8 @@ impl Cache {
             return Ok(Some(id));
         }
         let row = query(
-            "select g.topic, g.name, g.cursor, g.passed, g.passed_bytes, g.version, g.policy, t.name
+            "select g.topic, g.name, g.cursor, g.passed, g.passed_bytes, g.version, g.policy, t.name,
+                    g.waiting, g.dead
                from grp g join topic t on t.id = g.topic where g.id = ?",
         )
         .bind(id.cast_signed())
@@ -202,11 +234,15 @@ impl Cache {
             leases: LeaseBook::default(),
             slots: BTreeMap::new(),
             next_due: None,
+            waiting: unsigned(&row, 8)?,
+            dead: unsigned(&row, 9)?,
+            full: false,
         };
         if let Some(known) = known {
             group.leases = known.leases;
             group.slots = known.slots;
             group.next_due = known.next_due;
+            group.full = known.full;
         } else {
             self.read_leases(conn, &mut group).await?;
             group.next_due = next_due(conn, id).await?;

@@ -25,6 +25,9 @@ const NEW: &str =
 const BY_SEQUENCE: &str =
     "select id, record from message where id in (select ?1 + value from json_each(?2))";
 
+/// About how many bytes of messages one claim reads from the file.
+const READ_BYTES_MAX: u64 = 32 << 20;
+
 /// What a delivery was before this claim.
 pub(super) struct Before {
     pub(super) sequence: Sequence,
@@ -59,7 +62,7 @@ impl Writer {
     pub(super) async fn claim(&mut self, request: ClaimRequest) -> Result<Vec<Claim>, Fail> {
         let now = self.time.now();
         let (topic, group) = self.group_for(&request).await?;
-        let Some(row) = self.cache.groups.get(&group) else {
+        let Some(row) = self.cache.group_row(group) else {
             return Err(Fail::Storage(sqlx::Error::RowNotFound));
         };
         let policy = row.policy.clone();
@@ -94,6 +97,7 @@ impl Writer {
             let (topic, group) = (request.topic.clone(), request.group.clone());
             return Err(LogError::NoGroup { topic, group }.into());
         };
+        self.check_new_topics(std::iter::once(&request.topic)).await?;
         let topic = self.topic_or_new(&request.topic).await?;
         let group = self.create_group(topic, &request.group, GroupPolicy::default(), start).await?;
         Ok((topic, group))
@@ -102,11 +106,14 @@ impl Writer {
     /// Leases that ended: again, or dead where their attempts are used up (not charged to the
     /// batch).
     async fn claim_ended(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
+        if claiming.now < self.grace_until {
+            return Ok(());
+        }
         self.bury_exhausted(claiming.group, claiming.now)?;
         let max_attempts = claiming.policy.max_attempts.get();
         let in_flight_max =
             usize::try_from(claiming.policy.in_flight_max.get()).unwrap_or(usize::MAX);
-        let Some(group) = self.cache.groups.get(&claiming.group) else { return Ok(()) };
+        let Some(group) = self.cache.group_row(claiming.group) else { return Ok(()) };
         let live = group.leases.len() - group.leases.ended(claiming.now).count();
         let room = claiming.room().min(in_flight_max.saturating_sub(live));
         let ended: Vec<Lease> = group
@@ -141,8 +148,8 @@ impl Writer {
 
     /// What waited and is due, by due time and sequence.
     async fn claim_due(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
-        let limit = self.in_flight_room(claiming);
-        let due = self.cache.groups.get(&claiming.group).and_then(|group| group.next_due);
+        let limit = self.in_flight_room(claiming).min(self.rows_at_once(claiming));
+        let due = self.cache.group_row(claiming.group).and_then(|group| group.next_due);
         if limit == 0 || due.is_none_or(|due| due > claiming.now) {
             return Ok(());
         }
@@ -150,7 +157,7 @@ impl Writer {
             self.flush_rows().await?;
         }
         let (conn, cache) = self.parts()?;
-        let Some(topic) = cache.topics.get(&claiming.topic).map(|row| row.name.clone()) else {
+        let Some(topic) = cache.topic_row(claiming.topic).map(|row| row.name.clone()) else {
             return Ok(());
         };
         let rows = query(DUE)
@@ -181,7 +188,8 @@ impl Writer {
             .execute(&mut *conn)
             .await?;
         let due = next_due(conn, claiming.group).await?;
-        if let Some(group) = cache.groups.get_mut(&claiming.group) {
+        if let Some(group) = cache.group_row_mut(claiming.group) {
+            group.waiting = group.waiting.saturating_sub(found.len() as u64);
             group.next_due = due;
         }
         self.pending.groups.insert(claiming.group);
@@ -198,7 +206,7 @@ impl Writer {
     async fn claim_new(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
         let limit = self.in_flight_room(claiming);
         let (Some(group), Some(topic)) =
-            (self.cache.groups.get(&claiming.group), self.cache.topics.get(&claiming.topic))
+            (self.cache.group_row(claiming.group), self.cache.topic_row(claiming.topic))
         else {
             return Ok(());
         };
@@ -219,6 +227,7 @@ impl Writer {
         if self.pending.hides_rows() {
             self.flush_rows().await?;
         }
+        let limit = limit.min(self.rows_at_once(claiming));
         let (conn, _) = self.parts()?;
         let rows = query(NEW)
             .bind(claiming.topic.rowid(cursor))
@@ -239,7 +248,7 @@ impl Writer {
 
     /// Moves the cursor over one message.
     fn pass(&mut self, claiming: &Claiming, sequence: Sequence, size: u64) -> Before {
-        if let Some(group) = self.cache.groups.get_mut(&claiming.group) {
+        if let Some(group) = self.cache.group_row_mut(claiming.group) {
             group.cursor = sequence;
             group.passed += 1;
             group.passed_bytes += size;
@@ -250,9 +259,18 @@ impl Writer {
 
     /// Room for more leases in this claim.
     fn in_flight_room(&self, claiming: &Claiming) -> usize {
-        let leased = self.cache.groups.get(&claiming.group).map_or(0, |group| group.leases.len());
+        let leased = self.cache.group_row(claiming.group).map_or(0, |group| group.leases.len());
         let most = usize::try_from(claiming.policy.in_flight_max.get()).unwrap_or(usize::MAX);
         claiming.room().min(most.saturating_sub(leased))
+    }
+
+    /// How many messages of this topic may be read at once, by their usual size.
+    fn rows_at_once(&self, claiming: &Claiming) -> usize {
+        let usual = self
+            .cache
+            .topic_row(claiming.topic)
+            .map_or(0, |topic| topic.published_bytes / topic.published.max(1));
+        usize::try_from(READ_BYTES_MAX / (usual + 100)).unwrap_or(usize::MAX).max(1)
     }
 
     /// Leases one message to the claim's worker.
@@ -290,7 +308,7 @@ impl Writer {
             max_attempts: claiming.policy.max_attempts,
             lease_until: lease.until,
         });
-        if let Some(group) = self.cache.groups.get_mut(&claiming.group) {
+        if let Some(group) = self.cache.group_row_mut(claiming.group) {
             group.lease(lease, &mut self.pending.slots);
         }
         self.pending.groups.insert(claiming.group);
@@ -316,7 +334,7 @@ impl Writer {
             self.flush_rows().await?;
         }
         let (conn, cache) = self.parts()?;
-        let Some(name) = cache.topics.get(&topic).map(|row| row.name.clone()) else {
+        let Some(name) = cache.topic_row(topic).map(|row| row.name.clone()) else {
             return Ok(HashMap::new());
         };
         let rows = query(BY_SEQUENCE)

@@ -1,6 +1,6 @@
 //! What callers hand to the writer, and how they are answered.
 
-use crate::admin::{Declared, GroupSpec, Redriven, TopicsMode};
+use crate::admin::{Declared, GroupSpec, TopicsMode};
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement};
 use crate::error::LogError;
 use std::sync::Arc;
@@ -11,6 +11,28 @@ use windlass_core::{Disposition, Group, NewMessage, Topic};
 /// Where an answer goes. The caller may be gone; then nobody hears it.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, LogError>>;
 
+/// A place among a topic's dead letters: groups by number, then sequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Place {
+    pub(super) group: u64,
+    pub(super) sequence: u64,
+}
+
+/// What a step over dead letters did, and where the next one starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StepDone {
+    pub(super) moved: u64,
+    pub(super) next: Option<Place>,
+}
+
+/// Where a sweep of all topics goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SweepFrom {
+    pub(super) topic: Topic,
+    /// Whether that topic is not done yet.
+    pub(super) again: bool,
+}
+
 /// One wish of one caller.
 pub(super) enum Command {
     Publish(Vec<NewMessage>, Reply<Vec<Published>>),
@@ -19,9 +41,9 @@ pub(super) enum Command {
     Settle(Vec<Settlement>, Reply<Vec<Result<Settled, LogError>>>),
     DeclareTopics(TopicsMode, Vec<Topic>, Reply<()>),
     DeclareGroups(Vec<GroupSpec>, Reply<Vec<Declared>>),
-    Redrive(Topic, Option<Group>, Reply<Redriven>),
-    PurgeDead(Topic, Option<Group>, Reply<u64>),
-    Sweep(Reply<u64>),
+    Redrive(Topic, Option<Group>, Place, Reply<StepDone>),
+    PurgeDead(Topic, Option<Group>, Place, Reply<StepDone>),
+    Sweep(Option<SweepFrom>, Reply<(u64, Option<SweepFrom>)>),
     SetRetain(Duration, u64, Reply<()>),
     Close(Reply<()>),
 }
@@ -75,7 +97,7 @@ impl Command {
     pub(super) fn must_sync(&self) -> bool {
         match self {
             // One that declares its group owes a sync, which the writer makes up for.
-            Self::Claim(..) | Self::Extend(..) | Self::Sweep(_) => false,
+            Self::Claim(..) | Self::Extend(..) | Self::Sweep(..) => false,
             Self::Settle(settlements, _) => settlements.iter().any(|settlement| {
                 matches!(settlement.disposition, Disposition::Ack { .. } | Disposition::DeadLetter)
             }),
@@ -98,7 +120,7 @@ impl Command {
             Self::Publish(..) => 2,
             Self::Redrive(..) | Self::PurgeDead(..) => 3,
             Self::Claim(..) => 4,
-            Self::Sweep(_) => 5,
+            Self::Sweep(..) => 5,
             Self::Close(_) => 6,
         }
     }
@@ -126,7 +148,7 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::Redrive(..)
             | Self::PurgeDead(..)
-            | Self::Sweep(_)
+            | Self::Sweep(..)
             | Self::SetRetain(..)
             | Self::Close(_) => (1, 0),
         }
@@ -142,12 +164,11 @@ impl Command {
             Self::Claim(_, reply) => refused(reply),
             Self::Extend(_, reply) => refused(reply),
             Self::Settle(_, reply) => refused(reply),
-            Self::DeclareTopics(_, _, reply)
-            | Self::SetRetain(_, _, reply)
-            | Self::Close(reply) => refused(reply),
+            Self::DeclareTopics(_, _, reply) | Self::SetRetain(_, _, reply) => refused(reply),
             Self::DeclareGroups(_, reply) => refused(reply),
-            Self::Redrive(_, _, reply) => refused(reply),
-            Self::PurgeDead(_, _, reply) | Self::Sweep(reply) => refused(reply),
+            Self::Close(reply) => answer(reply, Ok(())),
+            Self::Redrive(_, _, _, reply) | Self::PurgeDead(_, _, _, reply) => refused(reply),
+            Self::Sweep(_, reply) => refused(reply),
         }
     }
 }

@@ -46,7 +46,7 @@ struct Waiting {
 impl GroupRow {
     fn counts(&self, topic: &TopicRow) -> Counts {
         Counts {
-            ready: topic.published - self.passed + self.waiting.due,
+            ready: topic.published.saturating_sub(self.passed) + self.waiting.due,
             delayed: self.waiting.delayed,
             retrying: self.waiting.retrying,
             parked: self.waiting.parked,
@@ -211,7 +211,10 @@ async fn needed(
     for range in &topic.unclaimed {
         let (messages, bytes) = match range.hi {
             Some(_) => (range.messages, range.bytes),
-            None => (topic.published - range.messages, topic.published_bytes - range.bytes),
+            None => (
+                topic.published.saturating_sub(range.messages),
+                topic.published_bytes.saturating_sub(range.bytes),
+            ),
         };
         needed.messages += messages;
         needed.bytes += bytes;
@@ -222,9 +225,9 @@ async fn needed(
     let Some(slowest) = groups.iter().min_by_key(|group| group.cursor) else {
         return Ok(needed);
     };
-    let unread = topic.published - slowest.passed;
+    let unread = topic.published.saturating_sub(slowest.passed);
     needed.messages += unread;
-    needed.bytes += topic.published_bytes - slowest.passed_bytes;
+    needed.bytes += topic.published_bytes.saturating_sub(slowest.passed_bytes);
     if unread > 0 {
         older(&mut needed, Oldest::After(slowest.cursor));
     }

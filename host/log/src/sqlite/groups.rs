@@ -2,10 +2,11 @@
 
 use super::cache::unsigned;
 use super::command::Fail;
+use super::command::{Place, StepDone};
 use super::rows::{GroupRow, TopicId};
 use super::sql::json_list;
 use super::writer::Writer;
-use crate::admin::{Declared, GroupSpec, Redriven, TopicsMode};
+use crate::admin::{Declared, GroupSpec, TopicsMode};
 use crate::api::Start;
 use crate::error::LogError;
 use sqlx::query;
@@ -14,6 +15,9 @@ use std::time::Duration;
 use windlass_core::lease::LeaseBook;
 use windlass_core::{Group, GroupPolicy, Sequence, Topic, time::millis};
 
+/// Most dead letters one transaction moves: a million of them must not hold up everybody else.
+const STEP: i64 = 4_096;
+
 impl Writer {
     /// Says whether a publish may create its topic, and declares topics.
     pub(super) async fn declare_topics(
@@ -21,6 +25,7 @@ impl Writer {
         mode: TopicsMode,
         topics: &[Topic],
     ) -> Result<(), Fail> {
+        self.check_new_topics(topics.iter()).await?;
         let (conn, cache) = self.parts()?;
         let state = cache.state(conn).await?;
         state.declared_only = mode == TopicsMode::Declared;
@@ -36,12 +41,13 @@ impl Writer {
         &mut self,
         groups: Vec<GroupSpec>,
     ) -> Result<Vec<Declared>, Fail> {
+        self.check_new_topics(groups.iter().map(|spec| &spec.topic)).await?;
         let mut answers = Vec::with_capacity(groups.len());
         for spec in groups {
             let topic = self.topic_or_new(&spec.topic).await?;
             let (conn, cache) = self.parts()?;
             if let Some(id) = cache.group(conn, topic, &spec.group).await? {
-                if let Some(group) = cache.groups.get_mut(&id) {
+                if let Some(group) = cache.group_row_mut(id) {
                     group.policy = spec.policy;
                     self.pending.groups.insert(id);
                 }
@@ -66,7 +72,7 @@ impl Writer {
         self.flush().await?;
         let (conn, cache) = self.parts()?;
         let newest = cache.state(conn).await?.next_sequence - 1;
-        let Some(row) = cache.topics.get_mut(&topic) else {
+        let Some(row) = cache.topic_row_mut(topic) else {
             return Err(Fail::Storage(sqlx::Error::RowNotFound));
         };
         let topic_name = row.name.clone();
@@ -75,8 +81,8 @@ impl Writer {
             Start::Latest => (newest, row.published, row.published_bytes),
         };
         let inserted = query(
-            "insert into grp(topic, name, cursor, passed, passed_bytes, version, policy)
-             values (?, ?, ?, ?, ?, 0, '{}')",
+            "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, dead, policy)
+             values (?, ?, ?, ?, ?, 0, 0, 0, '{}')",
         )
         .bind(topic.0.cast_signed())
         .bind(name.as_str())
@@ -111,6 +117,9 @@ impl Writer {
             leases: LeaseBook::default(),
             slots: BTreeMap::new(),
             next_due: None,
+            waiting: 0,
+            dead: 0,
+            full: false,
         };
         cache.new_group(group);
         self.pending.topics.insert(topic);
@@ -137,7 +146,7 @@ impl Writer {
                 };
                 vec![group]
             }
-            None => cache.topics.get(&id).map_or(Vec::new(), |row| row.groups.clone()),
+            None => cache.topic_row(id).map_or(Vec::new(), |row| row.groups.clone()),
         };
         for group in &ids {
             cache.group_by_id(conn, *group).await?;
@@ -147,67 +156,103 @@ impl Writer {
         Ok(ids)
     }
 
-    /// Puts dead letters back: claimable at once, with fresh attempts, their history kept.
+    /// Puts the next dead letters back: claimable at once, with fresh attempts, their history kept.
     pub(super) async fn redrive(
         &mut self,
         topic: &Topic,
         group: Option<&Group>,
-    ) -> Result<Redriven, Fail> {
+        after: Place,
+    ) -> Result<StepDone, Fail> {
         let now = self.time.now();
-        let mut moved = 0;
-        for id in self.groups_meant(topic, group).await? {
-            let (conn, _) = self.parts()?;
-            let done = query(
-                "insert into waiting(grp, seq, state, due, attempts, failures, size)
-                 select grp, seq, 0, ?, 0, failures, size from dead where grp = ?",
-            )
-            .bind(now.0.cast_signed())
+        let Some((id, sequences, more)) = self.next_dead(topic, group, after).await? else {
+            return Ok(StepDone { moved: 0, next: None });
+        };
+        let (conn, cache) = self.parts()?;
+        let list = json_list(sequences.iter().copied());
+        query(
+            "insert into waiting(grp, seq, state, due, attempts, failures, size)
+             select grp, seq, 0, ?, 0, failures, size from dead
+              where grp = ? and seq in (select value from json_each(?))",
+        )
+        .bind(now.0.cast_signed())
+        .bind(id.cast_signed())
+        .bind(&list)
+        .execute(&mut *conn)
+        .await?;
+        query("delete from dead where grp = ? and seq in (select value from json_each(?))")
             .bind(id.cast_signed())
+            .bind(&list)
             .execute(&mut *conn)
             .await?;
-            if done.rows_affected() == 0 {
-                continue;
-            }
-            query("delete from dead where grp = ?")
-                .bind(id.cast_signed())
-                .execute(&mut *conn)
-                .await?;
-            moved += done.rows_affected();
-            if let Some(row) = self.cache.groups.get_mut(&id) {
-                row.waits_until(now);
-            }
-            self.pending.groups.insert(id);
+        let moved = sequences.len() as u64;
+        if let Some(row) = cache.group_row_mut(id) {
+            row.waits_until(now);
+            row.waiting += moved;
+            row.dead = row.dead.saturating_sub(moved);
         }
-        Ok(Redriven { moved, of: moved })
+        self.pending.groups.insert(id);
+        let end = sequences.last().filter(|_| more);
+        let next = end.map(|end| Place { group: id, sequence: *end });
+        Ok(StepDone { moved, next })
     }
 
-    /// Removes dead letters for good.
+    /// Removes the next dead letters for good.
     pub(super) async fn purge_dead(
         &mut self,
         topic: &Topic,
         group: Option<&Group>,
-    ) -> Result<u64, Fail> {
-        let mut purged = 0;
-        for id in self.groups_meant(topic, group).await? {
-            let (conn, _) = self.parts()?;
-            let rows = query("delete from dead where grp = ? returning seq")
-                .bind(id.cast_signed())
-                .fetch_all(&mut *conn)
-                .await?;
-            let sequences =
-                rows.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<Vec<_>>>()?;
-            query("delete from history where grp = ? and seq in (select value from json_each(?))")
-                .bind(id.cast_signed())
-                .bind(json_list(sequences.iter().copied()))
-                .execute(&mut *conn)
-                .await?;
-            purged += sequences.len() as u64;
-            for sequence in sequences {
-                self.let_go(id, Sequence(sequence));
-            }
-            self.pending.groups.insert(id);
+        after: Place,
+    ) -> Result<StepDone, Fail> {
+        let Some((id, sequences, more)) = self.next_dead(topic, group, after).await? else {
+            return Ok(StepDone { moved: 0, next: None });
+        };
+        let (conn, cache) = self.parts()?;
+        let list = json_list(sequences.iter().copied());
+        for statement in [
+            "delete from dead where grp = ? and seq in (select value from json_each(?))",
+            "delete from history where grp = ? and seq in (select value from json_each(?))",
+        ] {
+            query(statement).bind(id.cast_signed()).bind(&list).execute(&mut *conn).await?;
         }
-        Ok(purged)
+        let moved = sequences.len() as u64;
+        if let Some(row) = cache.group_row_mut(id) {
+            row.dead = row.dead.saturating_sub(moved);
+        }
+        for sequence in &sequences {
+            self.let_go(id, Sequence(*sequence));
+        }
+        self.pending.groups.insert(id);
+        let end = sequences.last().filter(|_| more);
+        let next = end.map(|end| Place { group: id, sequence: *end });
+        Ok(StepDone { moved, next })
+    }
+
+    /// The next dead letters behind `after`: of one group, at most a step's worth; and whether there
+    /// may be others behind them.
+    async fn next_dead(
+        &mut self,
+        topic: &Topic,
+        group: Option<&Group>,
+        after: Place,
+    ) -> Result<Option<(u64, Vec<u64>, bool)>, Fail> {
+        let groups = self.groups_meant(topic, group).await?;
+        let last = groups.last().copied();
+        for id in groups.into_iter().filter(|id| *id >= after.group) {
+            let behind = if id == after.group { after.sequence } else { 0 };
+            let (conn, _) = self.parts()?;
+            let rows = query("select seq from dead where grp = ? and seq > ? order by seq limit ?")
+                .bind(id.cast_signed())
+                .bind(behind.cast_signed())
+                .bind(STEP)
+                .fetch_all(conn)
+                .await?;
+            if !rows.is_empty() {
+                let more = rows.len() as i64 >= STEP || Some(id) != last;
+                let sequences = rows.iter().map(|row| unsigned(row, 0));
+                return Ok(Some((id, sequences.collect::<sqlx::Result<_>>()?, more)));
+            }
+        }
+        Ok(None)
     }
 
     /// Sets how long what is not needed is kept.

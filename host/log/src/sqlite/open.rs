@@ -18,7 +18,10 @@ pub const FILE_NAME: &str = "windlass.db";
 const APPLICATION_ID: i64 = 0x5764_6c73;
 const SCHEMA_VERSION: i64 = 1;
 /// Earlier ones can lose commits when a checkpoint races a commit in WAL mode.
-const SQLITE_OLDEST: i32 = 3_051_003;
+const SQLITE_OLDEST: [u32; 3] = [3, 51, 3];
+
+/// SQLite's code for a file that is not a database.
+const NOT_A_DATABASE: &str = "26";
 
 const RETAIN_MS: i64 = 5 * 60 * 1_000;
 const RETAIN_MESSAGES: i64 = 10_000;
@@ -104,12 +107,12 @@ pub enum OpenError {
 
 /// The files of a log, and how to connect to them.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) folder: PathBuf,
     pub(super) file: PathBuf,
 }
 
-impl Place {
+impl Location {
     pub(super) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), file: folder.join(FILE_NAME) }
     }
@@ -149,42 +152,58 @@ impl Place {
     }
 
     fn sqlite(&self, source: sqlx::Error) -> OpenError {
+        let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        if code.is_some_and(|code| code == NOT_A_DATABASE) {
+            return OpenError::Foreign(self.file.clone());
+        }
         OpenError::Sqlite { path: self.file.clone(), source }
     }
 }
 
-/// Whether the linked SQLite may be used at all.
-fn check_version() -> Result<(), OpenError> {
-    if libsqlite3_sys::SQLITE_VERSION_NUMBER < SQLITE_OLDEST {
-        let version = libsqlite3_sys::SQLITE_VERSION.to_string_lossy().into_owned();
-        return Err(OpenError::SqliteTooOld(version));
-    }
-    Ok(())
+/// Whether the SQLite that runs may be used at all. Asked of itself: a build can be made to link
+/// the system's, whatever the headers say.
+async fn check_version(conn: &mut SqliteConnection) -> sqlx::Result<Result<(), OpenError>> {
+    let row = sqlx::query("select sqlite_version()").fetch_one(conn).await?;
+    let version: String = row.try_get(0)?;
+    let new_enough = is_new_enough(&version);
+    Ok(if new_enough { Ok(()) } else { Err(OpenError::SqliteTooOld(version)) })
+}
+
+fn is_new_enough(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let found: [u32; 3] = std::array::from_fn(|_| numbers.next().unwrap_or(0));
+    found >= SQLITE_OLDEST
+}
+
+/// Makes the log's folder, and has its name on the disk: what is acknowledged in it must be found.
+fn create_folder(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    std::fs::File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 /// Opens the writer's connection, making the log where that is asked, and finds log time.
 pub(super) async fn open(
-    place: &Place,
+    place: &Location,
     options: &OpenOptions,
 ) -> Result<(SqliteConnection, LogTime), OpenError> {
-    check_version()?;
-    let present = place.file.exists();
+    let unreadable = |source| OpenError::Folder { path: place.folder.clone(), source };
+    let present = place.file.try_exists().map_err(unreadable)?;
     if !present {
         if !options.create {
             return Err(OpenError::Missing(place.folder.clone()));
         }
-        std::fs::create_dir_all(&place.folder)
-            .map_err(|source| OpenError::Folder { path: place.folder.clone(), source })?;
+        create_folder(&place.folder).map_err(unreadable)?;
     }
     // The first connection waits for other processes that are opening at the same time.
-    let mut first = place
-        .options()
-        .create_if_missing(options.create)
-        .auto_vacuum(SqliteAutoVacuum::Incremental)
-        .busy_timeout(Duration::from_secs(10))
-        .connect()
-        .await
-        .map_err(|e| place.sqlite(e))?;
+    let mut wanted =
+        place.options().create_if_missing(options.create).busy_timeout(Duration::from_secs(10));
+    if !present {
+        // Only an empty file takes it; asked of another one it would write to it all the same.
+        wanted = wanted.auto_vacuum(SqliteAutoVacuum::Incremental);
+    }
+    let mut first = wanted.connect().await.map_err(|e| place.sqlite(e))?;
+    check_version(&mut first).await.map_err(|e| place.sqlite(e))??;
     prepare(place, &mut first, options).await?;
     let offset = log_offset(place, &mut first, options.clock.as_ref()).await?;
     first.close().await.map_err(|e| place.sqlite(e))?;
@@ -194,7 +213,7 @@ pub(super) async fn open(
 
 /// Checks the file's marks, and lays the schema in an empty one.
 async fn prepare(
-    place: &Place,
+    place: &Location,
     conn: &mut SqliteConnection,
     options: &OpenOptions,
 ) -> Result<(), OpenError> {
@@ -258,7 +277,7 @@ async fn has_tables(conn: &mut SqliteConnection) -> sqlx::Result<bool> {
 
 /// Log time's offset from the boot clock. The first to open after a boot sets it (law 21).
 async fn log_offset(
-    place: &Place,
+    place: &Location,
     conn: &mut SqliteConnection,
     clock: &dyn Clock,
 ) -> Result<i64, OpenError> {
@@ -294,4 +313,23 @@ async fn log_offset(
         .map_err(sqlite)?;
     conn.execute("commit").await.map_err(sqlite)?;
     Ok(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sqlite_that_can_lose_commits_is_refused() {
+        for (version, expected) in [
+            ("3.51.3", true),
+            ("3.51.2", false),
+            ("3.50.9", false),
+            ("3.100.0", true),
+            ("4.0.0", true),
+            ("", false),
+        ] {
+            assert_eq!(is_new_enough(version), expected, "{version}");
+        }
+    }
 }

@@ -79,8 +79,11 @@ static DEAD: ManyRows = ManyRows::new(
     "(?,?,?,?,?,?,?)",
     "",
 );
-static HISTORY: ManyRows =
-    ManyRows::new("insert into history(grp, seq, n, record) values", "(?,?,?,?)", "");
+static HISTORY: ManyRows = ManyRows::new(
+    "insert into history(grp, seq, n, record) values",
+    "(?,?,?,?)",
+    "on conflict(grp, seq, n) do update set record = excluded.record",
+);
 static LEASES: ManyRows = ManyRows::new(
     "insert into lease(id, grp, until, lo, hi, n, bytes, batch) values",
     "(?,?,?,?,?,?,?,?)",
@@ -98,12 +101,18 @@ static TOPICS: ManyRows = ManyRows::new(
        floors = excluded.floors",
 );
 static GROUPS: ManyRows = ManyRows::new(
-    "insert into grp(id, topic, name, cursor, passed, passed_bytes, version, policy) values",
-    "(?,?,?,?,?,?,?,?)",
+    "insert into grp(id, topic, name, cursor, passed, passed_bytes, version, waiting, dead, policy)
+     values",
+    "(?,?,?,?,?,?,?,?,?,?)",
     "on conflict(id) do update set cursor = excluded.cursor, passed = excluded.passed,
        passed_bytes = excluded.passed_bytes, version = excluded.version,
-       policy = excluded.policy",
+       waiting = excluded.waiting, dead = excluded.dead, policy = excluded.policy",
 );
+
+/// A row that was changed must have been read in this transaction.
+fn stale(what: &'static str) -> sqlx::Error {
+    sqlx::Error::Protocol(format!("a {what} changed that was not read"))
+}
 
 fn int(number: u64) -> i64 {
     number.cast_signed()
@@ -201,7 +210,7 @@ impl Pending {
     ) -> sqlx::Result<()> {
         let (mut rows, mut gone) = (Vec::new(), Vec::new());
         for (id, slot) in std::mem::take(&mut self.slots) {
-            let Some(group) = cache.groups.get(&id) else { continue };
+            let Some(group) = cache.group_row(id) else { continue };
             let Some(sequences) = group.slots.get(&slot) else {
                 gone.push(slot);
                 continue;
@@ -240,10 +249,10 @@ impl Pending {
         cache: &mut Cache,
     ) -> sqlx::Result<()> {
         for (topic, mut sequences) in std::mem::take(&mut self.let_go) {
-            let groups = cache.topics.get(&topic).map_or(Vec::new(), |row| row.groups.clone());
+            let groups = cache.topic_row(topic).map_or(Vec::new(), |row| row.groups.clone());
             for id in &groups {
                 if cache.group_by_id(conn, *id).await?.is_some()
-                    && let Some(group) = cache.groups.get(id)
+                    && let Some(group) = cache.group_row(*id)
                 {
                     sequences.retain(|seq| {
                         let sequence = Sequence(*seq);
@@ -268,7 +277,7 @@ impl Pending {
             .bind(json_list(groups))
             .fetch_all(&mut *conn)
             .await?;
-            if let Some(row) = cache.topics.get_mut(&topic) {
+            if let Some(row) = cache.topic_row_mut(topic) {
                 for size in &removed {
                     row.removed += 1;
                     row.removed_bytes += size.try_get::<i64, _>(0)?.cast_unsigned();
@@ -289,7 +298,7 @@ impl Pending {
         let encode = |error: serde_json::Error| sqlx::Error::Encode(Box::new(error));
         let mut topics = Vec::new();
         for id in std::mem::take(&mut self.topics) {
-            let Some(row) = cache.topics.get(&id) else { continue };
+            let Some(row) = cache.topic_row(id) else { return Err(stale("topic")) };
             let unclaimed = serde_json::to_string(&row.unclaimed).map_err(encode)?;
             let floors = serde_json::to_string(&row.floors).map_err(encode)?;
             let numbers = [
@@ -315,11 +324,12 @@ impl Pending {
             .await?;
         let mut groups = Vec::new();
         for id in std::mem::take(&mut self.groups) {
-            let Some(row) = cache.groups.get_mut(&id) else { continue };
+            let Some(row) = cache.group_row_mut(id) else { return Err(stale("group")) };
             row.version += 1;
             self.written_groups.insert(id);
             let policy = serde_json::to_string(&row.policy).map_err(encode)?;
-            let numbers = [row.cursor.0, row.passed, row.passed_bytes, row.version];
+            let numbers =
+                [row.cursor.0, row.passed, row.passed_bytes, row.version, row.waiting, row.dead];
             groups.push((id, row.topic, row.name.as_str().to_owned(), numbers, policy));
         }
         GROUPS

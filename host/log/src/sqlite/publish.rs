@@ -8,6 +8,7 @@ use super::writer::Writer;
 use crate::api::Published;
 use crate::error::LogError;
 use crate::validate;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use windlass_core::{Message, MessageId, NewMessage, Sequence, Timestamp, Topic};
 
@@ -35,7 +36,36 @@ impl Writer {
                 }
             }
         }
+        self.check_new_topics(batch.iter().map(|message| &message.topic)).await
+    }
+
+    /// Whether there are numbers left for those of `topics` that are new. Changes nothing.
+    pub(super) async fn check_new_topics(
+        &mut self,
+        topics: impl Iterator<Item = &Topic>,
+    ) -> Result<(), Fail> {
+        let mut new = BTreeSet::new();
+        for topic in topics {
+            let (conn, cache) = self.parts()?;
+            if !new.contains(topic) && cache.topic(conn, topic).await?.is_none() {
+                new.insert(topic);
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.flush().await?;
+        if self.last_topic().await? + new.len() as u64 > TOPIC_ID_MAX {
+            return Err(LogError::Exhausted("topics").into());
+        }
         Ok(())
+    }
+
+    /// The greatest number of a topic; topics made in this transaction must be written.
+    async fn last_topic(&mut self) -> Result<u64, Fail> {
+        let (conn, _) = self.parts()?;
+        let row = sqlx::query("select max(id) from topic").fetch_one(conn).await?;
+        Ok(unsigned(&row, 0)?)
     }
 
     /// Stores messages that were checked in this transaction.
@@ -73,7 +103,7 @@ impl Writer {
         let size = message.size();
         let record = record::encode_message(&message, millis, wall)
             .map_err(|_| sqlx::Error::Encode("a message".into()))?;
-        let Some(row) = cache.topics.get_mut(&topic) else {
+        let Some(row) = cache.topic_row_mut(topic) else {
             return Err(Fail::Storage(sqlx::Error::RowNotFound));
         };
         row.published += 1;
@@ -106,12 +136,12 @@ impl Writer {
         }
         // Rows of topics made earlier in this transaction are not written yet.
         self.flush().await?;
-        let (conn, cache) = self.parts()?;
-        let row = sqlx::query("select max(id) from topic").fetch_one(&mut *conn).await?;
-        let id = unsigned(&row, 0)? + 1;
+        let id = self.last_topic().await? + 1;
         if id > TOPIC_ID_MAX {
-            return Err(LogError::Exhausted("topics").into());
+            // It was checked before anything changed; what did change must not be committed.
+            return Err(sqlx::Error::Protocol("no number is left for a topic".into()).into());
         }
+        let (conn, cache) = self.parts()?;
         let lo = cache.state(conn).await?.next_sequence - 1;
         cache.new_topic(TopicRow {
             epoch: 0,
@@ -126,6 +156,7 @@ impl Writer {
             unclaimed: vec![Unclaimed { lo, hi: None, messages: 0, bytes: 0 }],
             floors: Vec::new(),
             groups: Vec::new(),
+            look_after: 0,
         });
         self.pending.topics.insert(TopicId(id));
         Ok(TopicId(id))

@@ -23,7 +23,10 @@ impl Writer {
                 .bind(id.cast_signed())
                 .execute(&mut *conn)
                 .await?;
-            let Some(group) = cache.groups.get(&id) else { continue };
+            if cache.group_by_id(conn, id).await?.is_none() {
+                continue;
+            }
+            let Some(group) = cache.group_row(id) else { continue };
             if gone.rows_affected() == 0 {
                 continue;
             }
@@ -43,8 +46,7 @@ impl Writer {
                 let sequence = TopicId::sequence(row.try_get(0)?);
                 let leased = self
                     .cache
-                    .groups
-                    .get(&id)
+                    .group_row(id)
                     .is_some_and(|group| group.leases.get(sequence).is_some());
                 if leased {
                     continue;
@@ -57,16 +59,21 @@ impl Writer {
                     outcome: "unreadable-lease".into(),
                     text: "the record of who held the message cannot be read".into(),
                 };
-                // Its own history, if it had one, is unknown here: the entry goes behind all.
-                self.note_history(id, sequence, u32::MAX >> 1, &record)?;
-                self.pending.history_dropped.clear();
-                self.pending.dead.push(DeadRow {
+                let (conn, _) = self.parts()?;
+                let last = query("select max(n) from history where grp = ? and seq = ?")
+                    .bind(id.cast_signed())
+                    .bind(sequence.0.cast_signed())
+                    .fetch_one(conn)
+                    .await?;
+                let failures = u32::try_from(unsigned(&last, 0)?).unwrap_or(u32::MAX - 1);
+                self.note_history(id, sequence, failures, &record)?;
+                self.give_up_on(DeadRow {
                     group: id,
                     sequence,
                     at: now,
                     reason: "unreadable-lease".into(),
                     attempts: 1,
-                    failures: 1,
+                    failures: failures + 1,
                     size: unsigned(&row, 1)?,
                 });
             }

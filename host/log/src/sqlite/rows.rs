@@ -61,6 +61,9 @@ pub(super) struct TopicRow {
     pub(super) floors: Vec<Floor>,
     /// Its groups' numbers.
     pub(super) groups: Vec<u64>,
+    /// The sweep found nothing to do; it looks again when its groups have passed so many. Not
+    /// written.
+    pub(super) look_after: u64,
 }
 
 /// A group's row, with its leases.
@@ -81,6 +84,11 @@ pub(super) struct GroupRow {
     pub(super) slots: BTreeMap<u64, BTreeSet<Sequence>>,
     /// Earliest due time of what waits.
     pub(super) next_due: Option<Timestamp>,
+    /// How many rows of `waiting` and `dead` it has.
+    pub(super) waiting: u64,
+    pub(super) dead: u64,
+    /// Whether its in-flight limit was reached after the last commit. Not written.
+    pub(super) full: bool,
 }
 
 impl GroupRow {
@@ -97,6 +105,11 @@ impl GroupRow {
     pub(super) fn has_due(&self, now: Timestamp) -> bool {
         self.next_due.is_some_and(|due| due <= now)
             || self.leases.next_end().is_some_and(|end| end <= now)
+    }
+
+    /// Whether its in-flight limit is reached.
+    pub(super) fn is_full(&self) -> bool {
+        self.leases.len() >= usize::try_from(self.policy.in_flight_max.get()).unwrap_or(usize::MAX)
     }
 
     /// Notes that something waits until `due`.

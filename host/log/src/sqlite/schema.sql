@@ -40,6 +40,8 @@ create table grp(
   passed integer not null,            -- how many of topic.published those are, and their size
   passed_bytes integer not null,
   version integer not null,           -- rises with every change of leases or waiting rows
+  waiting integer not null,           -- how many rows of waiting it has
+  dead integer not null,              -- and of dead
   policy text not null,               -- json
   unique(topic, name)
 );

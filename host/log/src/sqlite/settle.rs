@@ -23,7 +23,7 @@ impl Writer {
             let token = extension.token;
             let (conn, cache) = self.parts()?;
             cache.group_by_id(conn, token.group).await?;
-            let Some(group) = self.cache.groups.get_mut(&token.group) else {
+            let Some(group) = self.cache.group_row_mut(token.group) else {
                 answers.push(Extended::Lost);
                 continue;
             };
@@ -64,7 +64,7 @@ impl Writer {
         if cache.group_by_id(conn, token.group).await?.is_none() {
             return Ok(Settled::LeaseLost);
         }
-        let Some(group) = self.cache.groups.get(&token.group) else {
+        let Some(group) = self.cache.group_row(token.group) else {
             return Ok(Settled::LeaseLost);
         };
         match group.leases.standing(&token) {
@@ -122,7 +122,7 @@ impl Writer {
 
     /// Takes the lease out; the token must be the current one.
     fn take_lease(&mut self, token: &Token) -> Option<Lease> {
-        let group = self.cache.groups.get_mut(&token.group)?;
+        let group = self.cache.group_row_mut(token.group)?;
         self.pending.groups.insert(token.group);
         group.unlease(token.sequence, &mut self.pending.slots)
     }
@@ -130,7 +130,7 @@ impl Writer {
     /// What a token of a message that is not leased is answered.
     async fn not_leased(&mut self, token: &Token) -> Result<Settled, Fail> {
         let passed =
-            self.cache.groups.get(&token.group).is_some_and(|group| token.sequence <= group.cursor);
+            self.cache.group_row(token.group).is_some_and(|group| token.sequence <= group.cursor);
         if !passed {
             return Ok(Settled::LeaseLost);
         }
@@ -157,7 +157,8 @@ impl Writer {
             size: lease.size,
             key_hash: lease.key_hash,
         });
-        if let Some(group) = self.cache.groups.get_mut(&id) {
+        if let Some(group) = self.cache.group_row_mut(id) {
+            group.waiting += 1;
             group.waits_until(due);
         }
     }
@@ -165,8 +166,8 @@ impl Writer {
     /// A group is done with a message. Where the sweep has passed it by, it goes when no other
     /// group has it.
     pub(super) fn let_go(&mut self, group: u64, sequence: Sequence) {
-        let Some(group) = self.cache.groups.get(&group) else { return };
-        let swept = self.cache.topics.get(&group.topic).map_or(0, |topic| topic.swept);
+        let Some(group) = self.cache.group_row(group) else { return };
+        let swept = self.cache.topic_row(group.topic).map_or(0, |topic| topic.swept);
         if sequence.0 <= swept {
             self.pending.let_go.entry(group.topic).or_default().push(sequence.0);
         }

@@ -4,13 +4,14 @@
 //! waits for or has buried is passed by, and goes when that group lets it go.
 
 use super::cache::unsigned;
-use super::command::Fail;
+use super::command::{Fail, SweepFrom};
 use super::rows::{Floor, TopicId};
 use super::sql::json_list;
 use super::writer::Writer;
 use sqlx::{Row, query};
 use std::collections::BTreeSet;
-use windlass_core::{Sequence, Timestamp};
+use std::time::Duration;
+use windlass_core::{Sequence, Timestamp, Topic};
 
 /// What one step of the sweep did.
 #[derive(Debug, Clone, Copy)]
@@ -19,9 +20,11 @@ pub(super) struct Swept {
     pub(super) gone: u64,
     /// Whether another step may find more.
     pub(super) more: bool,
+    /// When there may be more to do, if no group moves before.
+    pub(super) look_at: Option<Timestamp>,
 }
 
-const NOTHING: Swept = Swept { gone: 0, more: false };
+const NOTHING: Swept = Swept { gone: 0, more: false, look_at: None };
 
 /// Where the sweep of a topic stands, and what may go.
 #[derive(Debug, Clone, Copy)]
@@ -75,35 +78,55 @@ impl Walk {
 pub(super) const CHUNK: u64 = 4_096;
 /// Most samples kept of when a topic's floor was where.
 const FLOORS_KEPT: usize = 16;
+/// Most topics one step of a sweep by command looks at.
+const TOPICS_A_STEP: i64 = 64;
 
 impl Writer {
-    /// Sweeps every topic to the end; how many messages went.
-    pub(super) async fn sweep_all(&mut self) -> Result<u64, Fail> {
+    /// Sweeps topics by name, at most a chunk of messages and so many topics; how many messages
+    /// went, and where to go on.
+    pub(super) async fn sweep_from(
+        &mut self,
+        from: Option<SweepFrom>,
+    ) -> Result<(u64, Option<SweepFrom>), Fail> {
+        // Topics made in this transaction are not in the file yet.
+        self.flush().await?;
+        let (name, again) = match &from {
+            Some(from) => (from.topic.as_str(), from.again),
+            None => ("", false),
+        };
         let (conn, _) = self.parts()?;
-        let rows = query("select name from topic order by id").fetch_all(conn).await?;
+        let rows = query(
+            "select name from topic where name > ? or (name = ? and ?) order by name limit ?",
+        )
+        .bind(name)
+        .bind(name)
+        .bind(again)
+        .bind(TOPICS_A_STEP)
+        .fetch_all(conn)
+        .await?;
         let mut removed = 0;
+        let mut last = None;
         for row in rows {
-            let (conn, cache) = self.parts()?;
-            let Ok(name) = windlass_core::Topic::new(row.try_get(0)?) else { continue };
-            let Some(topic) = cache.topic(conn, &name).await? else { continue };
-            loop {
-                let swept = self.sweep_topic(topic).await?;
-                removed += swept.gone;
-                if !swept.more {
-                    break;
-                }
+            let Ok(topic) = Topic::new(row.try_get(0)?) else { continue };
+            let swept = self.sweep_topic(&topic).await?;
+            removed += swept.gone;
+            if swept.more || removed >= CHUNK {
+                return Ok((removed, Some(SweepFrom { topic, again: swept.more })));
             }
+            last = Some(SweepFrom { topic, again: false });
         }
-        Ok(removed)
+        Ok((removed, last))
     }
 
-    /// Sweeps at most a chunk of one topic; how many messages went.
-    pub(super) async fn sweep_topic(&mut self, topic: TopicId) -> Result<Swept, Fail> {
+    /// Sweeps at most a chunk of one topic.
+    pub(super) async fn sweep_topic(&mut self, name: &Topic) -> Result<Swept, Fail> {
         let now = self.time.now();
+        let (conn, cache) = self.parts()?;
+        let Some(topic) = cache.topic(conn, name).await? else { return Ok(NOTHING) };
         let Some(floor) = self.floor(topic).await? else { return Ok(NOTHING) };
         let (conn, cache) = self.parts()?;
         let state = *cache.state(conn).await?;
-        let Some(row) = cache.topics.get_mut(&topic) else { return Ok(NOTHING) };
+        let Some(row) = cache.topic_row_mut(topic) else { return Ok(NOTHING) };
         let swept_before = row.swept;
         // What no group has claimed is needed as a whole: the sweep passes it by in one step.
         while let Some(range) = row.unclaimed.iter().find(|range| range.lo == row.swept)
@@ -118,11 +141,13 @@ impl Writer {
         let sampled = note_floor(&mut row.floors, now, floor, state.retain_ms);
         let aged = aged_floor(&row.floors, now, state.retain_ms);
         let (swept, groups) = (row.swept, json_list(row.groups.iter().copied()));
+        let look_at = next_look(&row.floors, swept, floor, now, state.retain_ms);
+        let nothing = Swept { look_at, ..NOTHING };
         if sampled || skipped {
             self.pending.topics.insert(topic);
         }
         if floor.0 <= swept {
-            return Ok(NOTHING);
+            return Ok(nothing);
         }
         let (conn, _) = self.parts()?;
         let total = query("select count(*) from message where id > ? and id <= ?")
@@ -132,15 +157,16 @@ impl Writer {
             .await?;
         let total = unsigned(&total, 0)?;
         if aged <= swept && total <= state.retain_messages {
-            return Ok(NOTHING);
+            return Ok(nothing);
         }
         let unneeded = total.saturating_sub(self.count_held(&groups, swept, floor.0).await?);
         let beyond = unneeded.saturating_sub(state.retain_messages);
         if aged <= swept && beyond == 0 {
-            return Ok(NOTHING);
+            return Ok(nothing);
         }
         let walk = Walk { swept, floor, aged, beyond };
-        self.walk(topic, &groups, walk).await
+        let swept = self.walk(topic, &groups, walk).await?;
+        Ok(Swept { look_at: Some(now.after(Duration::from_millis(state.retain_ms / 16))), ..swept })
     }
 
     /// Removes what may go of the next so many messages.
@@ -160,7 +186,7 @@ impl Writer {
         let held = self.held(groups, walk.swept, ids.last().copied().unwrap_or(0)).await?;
         let step = walk.step(&ids, &held, whole);
         self.remove_range(topic, walk.swept, step.last, &step.passed_by).await?;
-        Ok(Swept { gone: step.gone, more: step.more })
+        Ok(Swept { gone: step.gone, more: step.more, look_at: None })
     }
 
     /// Removes what lies after `swept` up to `last`, but for `passed_by`.
@@ -189,7 +215,7 @@ impl Writer {
             .fetch_one(&mut *conn)
             .await?;
         bind(format!("delete from message where {condition}")).execute(&mut *conn).await?;
-        if let Some(row) = cache.topics.get_mut(&topic) {
+        if let Some(row) = cache.topic_row_mut(topic) {
             row.removed += unsigned(&sums, 0)?;
             row.removed_bytes += unsigned(&sums, 1)?;
             row.stragglers += passed_by.len() as u64;
@@ -203,14 +229,17 @@ impl Writer {
     /// no group, and so needs everything.
     async fn floor(&mut self, topic: TopicId) -> Result<Option<Sequence>, Fail> {
         let (conn, cache) = self.parts()?;
-        let Some(row) = cache.topics.get(&topic) else { return Ok(None) };
+        let Some(row) = cache.topic_row(topic) else { return Ok(None) };
         let groups = row.groups.clone();
         let mut floor = None;
         for id in groups {
             cache.group_by_id(conn, id).await?;
-            let Some(group) = cache.groups.get(&id) else { continue };
+            let Some(group) = cache.group_row(id) else { continue };
             let lowest = group.leases.lowest().map_or(u64::MAX, |lowest| lowest.0 - 1);
-            let own = group.cursor.0.min(lowest);
+            // What a lease held that cannot be read becomes a dead letter: not to be lost before.
+            let broken = cache.broken.iter().filter(|(broken, _)| *broken == id);
+            let broken = broken.map(|(_, slot)| slot.lo - 1).min().unwrap_or(u64::MAX);
+            let own = group.cursor.0.min(lowest).min(broken);
             floor = Some(floor.map_or(own, |floor: u64| floor.min(own)));
         }
         if self.pending.hides_rows() {
@@ -271,6 +300,23 @@ fn note_floor(floors: &mut Vec<Floor>, now: Timestamp, floor: Sequence, retain_m
         floors.push(Floor { at: now.0, floor: floor.0 });
     }
     wanted
+}
+
+/// When something that is kept now will have aged, or the floor is to be sampled again.
+fn next_look(
+    floors: &[Floor],
+    swept: u64,
+    floor: Sequence,
+    now: Timestamp,
+    retain_ms: u64,
+) -> Option<Timestamp> {
+    if floor.0 <= swept {
+        return None;
+    }
+    let aging = floors.iter().find(|sample| sample.floor > swept);
+    let aged_at = aging.map(|sample| Timestamp(sample.at.saturating_add(retain_ms)));
+    let again = Timestamp(now.0.saturating_add((retain_ms / FLOORS_KEPT as u64).max(1)));
+    Some(aged_at.filter(|at| *at > now).unwrap_or(again))
 }
 
 /// The floor as it was `retain` ago.

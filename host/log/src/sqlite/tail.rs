@@ -69,6 +69,9 @@ impl Tail {
         self.bytes -= gone.map(|message| weight(message)).sum::<usize>();
         of_topic.messages.drain(..keep);
         of_topic.after = of_topic.after.max(passed);
+        if of_topic.messages.is_empty() {
+            self.topics.remove(topic);
+        }
     }
 
     /// Halves every topic's share.

@@ -10,36 +10,47 @@ use std::time::{Duration, Instant};
 
 /// How long to wait for another process's transaction.
 const BUSY_PATIENCE: Duration = Duration::from_secs(10);
+/// After storage has failed, those who kept a settlement write it before anybody acts on the end
+/// of its lease (law 26). They try again each second.
+const GRACE: Duration = Duration::from_secs(3);
+/// How long to wait for a broken connection to close.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Writer {
     /// Takes the write lock and looks whether somebody else has committed.
     pub(super) async fn begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {
-        if self.conn.is_none() {
-            self.conn = Some(self.place.connect_writer().await?);
-            self.synced = true;
-        }
-        let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
-        if self.synced != synced {
-            // Not allowed inside a transaction, so it goes before.
-            let mode =
-                if synced { "pragma synchronous = full" } else { "pragma synchronous = normal" };
-            sqlx::raw_sql(mode).execute(&mut *conn).await?;
-            self.synced = synced;
-        }
         let since = Instant::now();
         loop {
-            // The row is of the last statement, so stopping at it leaves nothing undone.
-            match query("begin immediate; pragma data_version").fetch_one(&mut *conn).await {
-                Ok(row) => {
-                    self.cache.seen(row.try_get(0)?);
-                    return Ok(());
-                }
+            match self.try_begin(synced).await {
                 Err(error) if is_busy(&error) && since.elapsed() < BUSY_PATIENCE => {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                Err(error) => return Err(error),
+                answer => return answer,
             }
         }
+    }
+
+    async fn try_begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {
+        let conn = match &mut self.conn {
+            Some(conn) => conn,
+            none => {
+                self.syncing.on = true;
+                none.insert(self.place.connect_writer().await?)
+            }
+        };
+        if self.syncing.on != synced {
+            // Not allowed inside a transaction, so it goes before. Not a prepared statement: a
+            // pragma may act when it is prepared, and then only once.
+            let mode =
+                if synced { "pragma synchronous = full" } else { "pragma synchronous = normal" };
+            sqlx::raw_sql(mode).execute(&mut *conn).await?;
+            self.syncing.on = synced;
+        }
+        // The row is of the last statement, so stopping at it leaves nothing undone.
+        let row = query("begin immediate; pragma data_version").fetch_one(&mut *conn).await?;
+        // Whoever takes notice first, the waiters must hear of it.
+        self.foreign |= self.cache.seen(row.try_get(0)?);
+        Ok(())
     }
 
     pub(super) async fn commit(&mut self) -> Result<(), sqlx::Error> {
@@ -62,11 +73,15 @@ impl Writer {
         self.cache = Cache::default();
         self.pending = Pending::default();
         self.touched = Touched::default();
-        self.owes_sync = false;
+        self.syncing.owed = false;
         self.agenda.clear();
+        self.sweeper.clear();
         self.tick_at = self.time.now().after(TICK);
+        self.foreign = true;
+        self.grace_until = self.time.now().after(GRACE);
         if let Some(conn) = self.conn.take() {
-            let _broken_anyway = conn.close_hard().await;
+            // Waited for, as the next one could not write while this one still closes.
+            let _closed = tokio::time::timeout(CLOSE_PATIENCE, conn.close()).await;
         }
         storage_error("the transaction failed", error)
     }

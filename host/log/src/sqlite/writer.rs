@@ -8,20 +8,21 @@ use super::bell::Bell;
 use super::cache::Cache;
 use super::command::{Answer, Command, Fail, answer, split};
 use super::gather::gather;
-use super::open::{OpenOptions, Place};
+use super::open::{Location, OpenOptions};
 use super::pending::Pending;
 use super::rows::TopicId;
+use super::sweeper::Sweeper;
 use super::upkeep::exhausted;
 use crate::clock::LogTime;
 use crate::error::LogError;
 use crate::waiter::Waiters;
 use sqlx::Connection;
 use sqlx::sqlite::SqliteConnection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use windlass_core::Timestamp;
+use windlass_core::{Timestamp, Topic};
 
 /// How often a log that stays open looks after itself.
 pub(super) const TICK: Duration = Duration::from_secs(1);
@@ -32,14 +33,33 @@ pub(super) struct Touched {
     pub(super) topics: BTreeSet<TopicId>,
 }
 
+/// Whether commits reach the disk before they are answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Syncing {
+    /// Whether the connection syncs its commits now.
+    pub(super) on: bool,
+    /// An unsynced transaction did what must be on the disk before its answer.
+    pub(super) owed: bool,
+}
+
+/// Tells everybody who waits when the writer ends, whatever ends it.
+struct Last(Arc<Waiters>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 /// The writer of one open log.
 pub(super) struct Writer {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) conn: Option<SqliteConnection>,
-    /// Whether the connection syncs its commits now.
-    pub(super) synced: bool,
-    /// An unsynced transaction did what must be on the disk before its answer.
-    pub(super) owes_sync: bool,
+    pub(super) syncing: Syncing,
+    /// Another process has committed, and the waiters have not heard of it.
+    pub(super) foreign: bool,
+    /// Storage has failed; until then ended leases wait for settlements that could not be written.
+    pub(super) grace_until: Timestamp,
     pub(super) time: LogTime,
     pub(super) nonce: u64,
     pub(super) serial: u64,
@@ -53,13 +73,16 @@ pub(super) struct Writer {
     pub(super) tick_at: Timestamp,
     /// Topics of the groups written last.
     pub(super) settled_topics: BTreeSet<TopicId>,
+    pub(super) sweeper: Sweeper,
+    /// How many messages had been published to topics that somebody waits for.
+    pub(super) seen_published: HashMap<Topic, u64>,
     #[cfg(feature = "testing")]
     pub(super) faults: super::faults::Faults,
 }
 
 impl Writer {
     pub(super) fn new(
-        place: Place,
+        place: Location,
         conn: SqliteConnection,
         time: LogTime,
         nonce: u64,
@@ -72,8 +95,9 @@ impl Writer {
         Self {
             place,
             conn: Some(conn),
-            synced: true,
-            owes_sync: false,
+            syncing: Syncing { on: true, owed: false },
+            foreign: false,
+            grace_until: Timestamp(0),
             time,
             nonce,
             serial: 0,
@@ -86,6 +110,8 @@ impl Writer {
             serve,
             tick_at,
             settled_topics: BTreeSet::new(),
+            sweeper: Sweeper::default(),
+            seen_published: HashMap::new(),
             #[cfg(feature = "testing")]
             faults: options.faults.clone(),
         }
@@ -101,7 +127,7 @@ impl Writer {
 
     /// What this transaction does must be synced before its answer.
     pub(super) fn owe_sync(&mut self) {
-        self.owes_sync |= !self.synced;
+        self.syncing.owed |= !self.syncing.on;
     }
 
     /// Writes what queries may ask for.
@@ -118,6 +144,7 @@ impl Writer {
 
     /// Serves commands until nobody can send any, or one says close.
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let last = Last(Arc::clone(&self.waiters));
         let heard = self.bell.heard();
         let clock = self.time.clock().clone();
         let mut expected = 1;
@@ -139,12 +166,20 @@ impl Writer {
             };
             let batch = gather(first, &mut commands, expected).await;
             expected = batch.len();
-            let closing = batch.iter().any(|command| matches!(command, Command::Close(_)));
-            self.transact(batch).await;
+            let (closes, batch): (Vec<_>, Vec<_>) =
+                batch.into_iter().partition(|command| matches!(command, Command::Close(_)));
+            let closing = !closes.is_empty();
+            if !batch.is_empty() {
+                self.transact(batch).await;
+            }
+            for close in closes {
+                close.refuse()(None);
+            }
             if closing {
                 break;
             }
         }
+        drop(last);
         commands.close();
         while let Some(command) = commands.recv().await {
             command.refuse()(Some(&LogError::Closed));
@@ -202,8 +237,13 @@ impl Writer {
         if let Some(error) = failed {
             return Err(error);
         }
+        match self.repair_broken().await {
+            Ok(()) => {}
+            Err(Fail::Storage(error)) => return Err(error),
+            Err(Fail::Refused(error)) => return Err(sqlx::Error::Protocol(error.to_string())),
+        }
         self.commit().await?;
-        if std::mem::take(&mut self.owes_sync) {
+        if std::mem::take(&mut self.syncing.owed) {
             // A synced commit syncs all that the file's log holds.
             self.begin(true).await?;
             self.pending.state = true;
@@ -223,6 +263,8 @@ impl Writer {
         }
         match command {
             Command::Publish(batch, reply) => outcome(reply, self.publish(batch).await),
+            // A claim whose caller is gone would hold messages for nobody.
+            Command::Claim(_, reply) if reply.is_closed() => (answer(reply, Ok(Vec::new())), None),
             Command::Claim(request, reply) => outcome(reply, self.claim(request).await),
             Command::Extend(extensions, reply) => outcome(reply, self.extend(extensions).await),
             Command::Settle(settlements, reply) => outcome(reply, self.settle(settlements).await),
@@ -232,13 +274,13 @@ impl Writer {
             Command::DeclareGroups(groups, reply) => {
                 outcome(reply, self.declare_groups(groups).await)
             }
-            Command::Redrive(topic, group, reply) => {
-                outcome(reply, self.redrive(&topic, group.as_ref()).await)
+            Command::Redrive(topic, group, after, reply) => {
+                outcome(reply, self.redrive(&topic, group.as_ref(), after).await)
             }
-            Command::PurgeDead(topic, group, reply) => {
-                outcome(reply, self.purge_dead(&topic, group.as_ref()).await)
+            Command::PurgeDead(topic, group, after, reply) => {
+                outcome(reply, self.purge_dead(&topic, group.as_ref(), after).await)
             }
-            Command::Sweep(reply) => outcome(reply, self.sweep_all().await),
+            Command::Sweep(from, reply) => outcome(reply, self.sweep_from(from).await),
             Command::SetRetain(span, messages, reply) => {
                 outcome(reply, self.set_retain(span, messages).await)
             }
@@ -252,20 +294,25 @@ impl Writer {
         let touched = std::mem::take(&mut self.touched);
         let mut ring = !touched.topics.is_empty();
         for topic in touched.topics {
-            if let Some(row) = self.cache.topics.get(&topic) {
+            if let Some(row) = self.cache.topic_row(topic) {
                 self.waiters.wake_topic(&row.name);
             }
         }
         for id in std::mem::take(&mut self.pending.written_groups) {
-            let Some(group) = self.cache.groups.get(&id) else { continue };
+            let Some(group) = self.cache.group_row_mut(id) else { continue };
             if self.serve {
                 self.settled_topics.insert(group.topic);
+                self.sweeper.look(&group.topic_name, now.after(TICK));
             }
-            if group.has_due(now) {
+            // Room under the in-flight limit is news to whoever found none.
+            let full = group.is_full();
+            let was_full = std::mem::replace(&mut group.full, full);
+            if group.has_due(now) || (was_full && !group.full) {
                 self.waiters.wake_group(&group.topic_name, &group.name);
                 ring = true;
             }
-            let next = if exhausted(group, now) { Some(now) } else { group.next_event(now) };
+            let act_now = now >= self.grace_until && exhausted(group, now);
+            let next = if act_now { Some(now) } else { group.next_event(now) };
             self.agenda.set(id, next);
         }
         if ring {

@@ -1,9 +1,12 @@
 //! The log's one test binary: the suite against each backend, and the model.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests: what fails is a panic")]
+#![allow(clippy::cast_precision_loss, reason = "counts of tests")]
 
 mod crash;
 mod model;
 mod sqlite;
 mod sync;
+mod trouble;
 
 mod memory {
     use windlass_log::conformance::MemoryHarness;
