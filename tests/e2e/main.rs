@@ -10,6 +10,7 @@
     reason = "a test ends where something is not as it should be"
 )]
 
+mod bench;
 mod check;
 mod crash;
 mod dev;
