@@ -23,7 +23,10 @@
 //! | A-14 | the memory log is made of such functions; `model` compares backends with it |
 //! | A-15 | `ids_rise_in_publish_order_and_as_strings`, `ids_never_fall_across_reopen`, `ids_never_fall_when_the_wall_clock_steps_back`, `two_processes_never_make_the_same_id` |
 //! | A-16 | `a_topic_never_includes_its_subtopics` |
+//! | A-17 | `opening::a_newer_schema_is_refused_and_left_alone`, `record::tests` |
+//! | A-18 | `opening::each_folder_is_a_log_of_its_own` |
 //! | A-20 | `a_topic_without_groups_loses_nothing` |
+//! | A-21 | the runtime's `guests` and the whole system's `law26` tests |
 //! | A-22 | `a_zero_lease_is_claimable_at_once` |
 #![expect(
     clippy::unwrap_used,

@@ -4,6 +4,7 @@
 
 mod crash;
 mod model;
+mod opening;
 mod sqlite;
 mod sync;
 mod trouble;

@@ -1,0 +1,96 @@
+//! Files that are not a log, or not one of ours to open.
+
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use std::path::Path;
+use windlass_core::{NewMessage, Topic};
+use windlass_log::sqlite::{FILE_NAME, OpenError, OpenOptions, SqliteLog};
+use windlass_log::{LogAdmin, MessageLog};
+
+async fn open(folder: &Path, create: bool) -> Result<(), OpenError> {
+    let options = OpenOptions { create, ..OpenOptions::default() };
+    let log = SqliteLog::open(folder, options).await?;
+    log.close().await;
+    Ok(())
+}
+
+async fn file(folder: &Path) -> SqliteConnection {
+    let options = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(folder.join(FILE_NAME))
+        .create_if_missing(true);
+    options.connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_log_that_is_not_there_is_not_made_unless_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("deep").join(".windlass");
+    assert!(matches!(open(&missing, false).await, Err(OpenError::Missing(_))));
+    assert!(!missing.exists() && !folder.path().join("deep").exists());
+    open(&missing, true).await.unwrap();
+    open(&missing, false).await.unwrap();
+}
+
+/// the file and each record say which version they are.
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path(), true).await.unwrap();
+    let mut newer = file(folder.path()).await;
+    sqlx::raw_sql("pragma user_version = 99").execute(&mut newer).await.unwrap();
+    let error = open(folder.path(), true).await.unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
+    let (found,): (i64,) =
+        sqlx::query_as("pragma user_version").fetch_one(&mut newer).await.unwrap();
+    assert_eq!(found, 99);
+    newer.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn another_programs_file_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut other = file(folder.path()).await;
+    sqlx::raw_sql("create table theirs(a); insert into theirs values(1)")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    other.close().await.unwrap();
+    let before = std::fs::read(folder.path().join(FILE_NAME)).unwrap();
+    assert!(matches!(open(folder.path(), true).await, Err(OpenError::Foreign(_))));
+    assert_eq!(std::fs::read(folder.path().join(FILE_NAME)).unwrap(), before);
+
+    let folder = tempfile::tempdir().unwrap();
+    let garbage = "not a database, whatever its name says. ".repeat(100);
+    std::fs::write(folder.path().join(FILE_NAME), &garbage).unwrap();
+    assert!(matches!(open(folder.path(), true).await, Err(OpenError::Foreign(_))));
+    assert_eq!(std::fs::read_to_string(folder.path().join(FILE_NAME)).unwrap(), garbage);
+}
+
+/// one folder an environment; two folders share nothing.
+#[tokio::test]
+async fn each_folder_is_a_log_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let topic = Topic::new("t").unwrap();
+    for name in ["production", "preview"] {
+        let options = OpenOptions { create: true, ..OpenOptions::default() };
+        let log = SqliteLog::open(&folder.path().join(name), options).await.unwrap();
+        assert_eq!(log.topic(&topic).await.unwrap(), None, "{name}");
+        log.publish(vec![NewMessage::new(topic.clone(), name)]).await.unwrap();
+        assert_eq!(log.topic(&topic).await.unwrap().unwrap().counts.ready, 1);
+        log.close().await;
+    }
+}
+
+/// Looking does not write: a reader beside a busy log must not empty its caches.
+#[tokio::test]
+async fn opening_a_log_commits_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path(), true).await.unwrap();
+    let mut watcher = file(folder.path()).await;
+    let version = async |watcher: &mut SqliteConnection| -> i64 {
+        sqlx::query_scalar("pragma data_version").fetch_one(watcher).await.unwrap()
+    };
+    let before = version(&mut watcher).await;
+    open(folder.path(), false).await.unwrap();
+    assert_eq!(version(&mut watcher).await, before);
+    watcher.close().await.unwrap();
+}
