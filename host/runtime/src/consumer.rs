@@ -32,7 +32,7 @@ pub enum InstancePolicy {
     #[default]
     Fresh,
     /// For several, one after the other. An instance is replaced earlier when it has used three
-    /// quarters of its memory, and after anything but `ok`.
+    /// quarters of its memory or half of its resources, and after anything but `ok`.
     Warm {
         /// Most messages.
         messages: NonZeroU32,
@@ -125,10 +125,18 @@ impl Consumer {
         Instant::now() + self.limits().wall
     }
 
-    /// Drops warm instances that wait for a message, which frees their memory.
-    pub fn drop_idle(&self) {
-        let idle = std::mem::take(&mut *self.idle());
-        self.0.engine.idle_ended(idle.len());
+    /// Drops warm instances that waited for a message until they were too old for one, which
+    /// frees their memory. To be called now and then: nothing else looks at them meanwhile.
+    pub fn drop_old(&self) {
+        if self.0.instances == InstancePolicy::Fresh {
+            return;
+        }
+        // Dropped without the lock: that takes longer than a delivery should wait.
+        let old: Vec<_> = {
+            let mut idle = self.idle();
+            idle.extract_if(.., |instance| instance.is_old(&self.0.instances)).collect()
+        };
+        self.0.engine.idle_ended(old.len());
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -146,8 +154,7 @@ impl Consumer {
     /// An instance for `delivery`: a warm one that may still serve, else a new one.
     pub(crate) fn acquire(&self, delivery: &Delivery) -> Instance {
         while let Some(mut instance) = self.pop_idle() {
-            if instance.may_serve(&self.0.instances) {
-                instance.begin(delivery.clone());
+            if !instance.is_old(&self.0.instances) && instance.begin(delivery.clone()) {
                 return instance;
             }
         }
@@ -163,10 +170,14 @@ impl Consumer {
         Some(instance)
     }
 
-    /// Takes an instance back. `clean`: its guest answered `ok` within all limits.
+    /// Takes an instance back. `clean`: its delivery is done.
     pub(crate) fn release(&self, mut instance: Instance, clean: bool) {
-        if clean && instance.may_serve(&self.0.instances) && self.0.engine.may_keep_idle() {
-            instance.bury_messages();
+        if !clean || self.0.instances == InstancePolicy::Fresh {
+            return;
+        }
+        // First: what buried messages kept is room for the next delivery.
+        instance.bury_messages();
+        if instance.may_serve(&self.0.instances) && self.0.engine.may_keep_idle() {
             self.idle().push(instance);
         }
     }

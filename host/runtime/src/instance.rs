@@ -11,10 +11,13 @@ use crate::store::{CALL_BYTES_MAX, Facts, StoreData};
 use std::sync::Arc;
 use std::time::Instant;
 use wasmtime::Store;
+use wasmtime::component::Resource;
 
 pub(crate) struct Instance {
     store: Store<StoreData>,
     guest: Option<Guest>,
+    /// What a warm one is to be handed next.
+    message: Option<Resource<MessageRes>>,
     born: Instant,
     deliveries: u32,
 }
@@ -32,17 +35,20 @@ impl Instance {
         // Before instantiation: the deadline of a new store has passed already.
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|store| store.data().on_tick());
-        Self { store, guest: None, born: Instant::now(), deliveries: 0 }
+        Self { store, guest: None, message: None, born: Instant::now(), deliveries: 0 }
     }
 
-    /// Readies a warm instance for another delivery.
-    pub(crate) fn begin(&mut self, delivery: Delivery) {
+    /// Readies a warm instance for another delivery; whether it has room for that. Without, it
+    /// can only be dropped: what it holds is of earlier deliveries and no fault of this one.
+    pub(crate) fn begin(&mut self, delivery: Delivery) -> bool {
         self.store.set_epoch_deadline(1);
         let data = self.store.data_mut();
         data.limiter.begin();
         data.meter.reset();
         data.delivery = delivery;
         data.facts = Facts::default();
+        self.message = data.hold_message(MessageRes::delivered(&data.delivery)).ok();
+        self.message.is_some()
     }
 
     /// Instantiates where that was not done yet, and calls `handle`. When this is dropped halfway
@@ -57,7 +63,10 @@ impl Instance {
         };
         self.deliveries += 1;
         let data = self.store.data_mut();
-        let message = data.hold_message(MessageRes::delivered(&data.delivery))?;
+        let message = match self.message.take() {
+            Some(message) => message,
+            None => data.hold_message(MessageRes::delivered(&data.delivery))?,
+        };
         data.facts.entered = true;
         guest.wasi_messaging_incoming_handler().call_handle(&mut self.store, message).await
     }
@@ -70,14 +79,23 @@ impl Instance {
         self.store.data_mut()
     }
 
-    /// Whether it may serve once more, judged when a delivery is over and again before the next.
-    pub(crate) fn may_serve(&self, policy: &InstancePolicy) -> bool {
-        let InstancePolicy::Warm { messages, age } = policy else { return false };
-        let data = self.data();
+    /// Whether it may serve once more, judged when a delivery is over: it must have left room to
+    /// the next, in memory and among its resources of every kind.
+    pub(crate) fn may_serve(&mut self, policy: &InstancePolicy) -> bool {
+        let InstancePolicy::Warm { messages, .. } = policy else { return false };
+        let data = self.store.data_mut();
         self.deliveries < messages.get()
-            && self.born.elapsed() < *age
             && !data.limiter.is_nearly_full()
-            && data.tombstones < data.settings.limits.resources / 4
+            && data.table.iter_mut().count() < data.settings.limits.resources as usize / 2
+            && !self.is_old(policy)
+    }
+
+    /// Whether its life is over, however little it served.
+    pub(crate) fn is_old(&self, policy: &InstancePolicy) -> bool {
+        match policy {
+            InstancePolicy::Fresh => true,
+            InstancePolicy::Warm { age, .. } => self.born.elapsed() >= *age,
+        }
     }
 
     /// Empties every message the guest kept: its handle must never reach another's message.
@@ -92,6 +110,70 @@ impl Instance {
             }
         }
         data.tombstones = data.messages;
-        data.kept_bytes = 0;
+        data.limiter.release_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consumer::SendMode;
+    use crate::engine::{Engine, EngineConfig};
+    use crate::messaging::ClientRes;
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+    use windlass_core::{Grants, Limits, Message, MessageId, Sequence, Timestamp, Topic};
+
+    const WARM: InstancePolicy =
+        InstancePolicy::Warm { messages: NonZeroU32::MAX, age: Duration::from_mins(1) };
+
+    fn delivery() -> Delivery {
+        let message = Message {
+            id: MessageId { millis: Timestamp(1), sequence: Sequence(1) },
+            topic: Topic::new("t").unwrap(),
+            data: "x".into(),
+            content_type: None,
+            metadata: vec![],
+            key: None,
+            published_at: 0,
+            hops: 0,
+        };
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(1);
+        Delivery { message: Arc::new(message), attempt: 1, deadline }
+    }
+
+    /// One whose guest keeps this many clients.
+    fn with_clients(count: u32) -> Instance {
+        let engine = Engine::new(&EngineConfig { instances_max: 1, pooling: false }).unwrap();
+        let limits = Limits { resources: 100, ..Limits::default() };
+        let (grants, sends) = (Grants::default(), SendMode::WithAck);
+        let settings = Arc::new(Settings { limits, grants, sends });
+        let mut instance = Instance::new(engine.wasm(), &settings, delivery());
+        for _ in 0..count {
+            instance.data_mut().hold(ClientRes { connected: true }).unwrap();
+        }
+        instance
+    }
+
+    #[test]
+    fn resources_of_every_kind_count_against_serving_again() {
+        for (clients, expected) in [(0, true), (49, true), (50, false), (100, false)] {
+            assert_eq!(with_clients(clients).may_serve(&WARM), expected, "{clients}");
+        }
+        assert!(!with_clients(0).may_serve(&InstancePolicy::Fresh));
+    }
+
+    #[test]
+    fn one_that_has_no_room_for_a_message_says_so() {
+        assert!(with_clients(99).begin(delivery()));
+        assert!(!with_clients(100).begin(delivery()));
+    }
+
+    #[test]
+    fn a_life_ends_at_its_age() {
+        let instance = with_clients(0);
+        assert!(!instance.is_old(&WARM));
+        let short = InstancePolicy::Warm { messages: NonZeroU32::MAX, age: Duration::ZERO };
+        assert!(instance.is_old(&short));
     }
 }

@@ -61,8 +61,8 @@ impl Consumer {
             Waited::TimedOut => Ending::TimedOut,
         };
         let facts = std::mem::take(&mut data.facts);
-        let clean = matches!(ending, Ending::Answered(Ok(()))) && facts.too_much.is_none();
         let outcome = classify::outcome(ending, facts, limits);
+        let clean = matches!(outcome, Outcome::Done { .. });
         let output = data.capture.take();
         let memory_peak = data.limiter.peak();
         self.release(instance, clean);

@@ -198,7 +198,7 @@ impl StoreData {
         let message = self.table.delete(handle)?;
         self.messages -= 1;
         self.tombstones -= u32::from(message.is_tombstone());
-        self.kept_bytes = self.kept_bytes.saturating_sub(message.charged as u64);
+        self.limiter.release(message.charged);
         Ok(message)
     }
 
@@ -215,7 +215,7 @@ impl StoreData {
         change(message);
         let (before, after) = (message.charged, message.weight());
         message.charged = after;
-        self.kept_bytes = self.kept_bytes.saturating_sub(before as u64);
+        self.limiter.release(before);
         self.charge(after)
     }
 

@@ -14,7 +14,7 @@ pub trait Outbox: Send + Sync {
 /// Why a message was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendRefused {
-    /// There is no room: a failure of this delivery is then not the guest's.
+    /// There is no room, or no storage: a failure of this delivery is then not the guest's.
     #[error("{0}")]
     Full(String),
     /// Anything else.

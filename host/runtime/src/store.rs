@@ -75,8 +75,6 @@ pub(crate) struct StoreData {
     pub(crate) settings: Arc<Settings>,
     pub(crate) delivery: Delivery,
     pub(crate) facts: Facts,
-    /// Bytes of the messages the guest keeps on our side.
-    pub(crate) kept_bytes: u64,
     /// Messages the guest holds.
     pub(crate) messages: u32,
     /// Messages of earlier deliveries that a warm guest holds still.
@@ -98,7 +96,6 @@ impl StoreData {
             settings: Arc::clone(settings),
             delivery,
             facts: Facts::default(),
-            kept_bytes: 0,
             messages: 0,
             tombstones: 0,
         }
@@ -127,14 +124,13 @@ impl StoreData {
 
     /// Counts bytes that a message keeps on our side.
     pub(crate) fn charge(&mut self, bytes: usize) -> wasmtime::Result<()> {
-        self.kept_bytes = self.kept_bytes.saturating_add(bytes as u64);
-        let most = self.settings.limits.memory_bytes;
-        if self.kept_bytes > most {
-            return Err(self.stop(format!(
-                "the messages it holds take more than {most} bytes (limits.memory)"
-            )));
+        if self.limiter.keep(bytes as u64) {
+            return Ok(());
         }
-        Ok(())
+        let most = self.settings.limits.memory_bytes;
+        Err(self.stop(format!(
+            "its memory and the messages it holds take more than {most} bytes (limits.memory)"
+        )))
     }
 
     /// An error that ends the call because there was too much of something.
@@ -168,20 +164,24 @@ impl WasiView for StoreData {
     }
 }
 
-/// Bounds what an instance takes: all memories added up.
+/// Bounds what an instance takes: all its memories and what its messages keep on our side, added
+/// up.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     used: u64,
     /// What `used` was before the growth that is under way.
     before: u64,
     peak: u64,
+    /// Bytes of the messages the guest keeps on our side.
+    kept: u64,
     most: u64,
     table_elements: usize,
 }
 
 impl Limiter {
     fn new(limits: &Limits) -> Self {
-        Self { used: 0, before: 0, peak: 0, most: limits.memory_bytes, table_elements: 0 }
+        let most = limits.memory_bytes;
+        Self { used: 0, before: 0, peak: 0, kept: 0, most, table_elements: 0 }
     }
 
     /// The most that was used since `begin`.
@@ -196,7 +196,23 @@ impl Limiter {
 
     /// Whether more than three quarters are used.
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.used > self.most / 4 * 3
+        self.used.saturating_add(self.kept) > self.most / 4 * 3
+    }
+
+    /// Counts bytes that a message keeps; whether they fit.
+    fn keep(&mut self, bytes: u64) -> bool {
+        self.kept = self.kept.saturating_add(bytes);
+        self.used.saturating_add(self.kept) <= self.most
+    }
+
+    /// The counterpart of [`Limiter::keep`].
+    pub(crate) fn release(&mut self, bytes: usize) {
+        self.kept = self.kept.saturating_sub(bytes as u64);
+    }
+
+    /// Messages keep nothing any more.
+    pub(crate) fn release_all(&mut self) {
+        self.kept = 0;
     }
 }
 
@@ -212,7 +228,7 @@ impl ResourceLimiter for Limiter {
         }
         let grown = desired.saturating_sub(current) as u64;
         let after = self.used.saturating_add(grown);
-        if after > self.most {
+        if after.saturating_add(self.kept) > self.most {
             return Err(Stopped::OutOfMemory.into());
         }
         self.before = self.used;
@@ -250,5 +266,25 @@ impl ResourceLimiter for Limiter {
 
     fn memories(&self) -> usize {
         PARTS_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories_and_kept_messages_share_one_limit() {
+        let mut limiter = Limiter::new(&Limits { memory_bytes: 100, ..Limits::default() });
+        assert!(limiter.memory_growing(0, 60, None).unwrap());
+        assert!(limiter.keep(40));
+        assert!(limiter.is_nearly_full());
+        assert!(limiter.memory_growing(60, 61, None).is_err(), "messages take the rest");
+        limiter.release(10);
+        assert!(limiter.memory_growing(60, 70, None).unwrap());
+        assert!(!limiter.keep(1), "the memory takes the rest");
+        limiter.release_all();
+        assert!(!limiter.is_nearly_full());
+        assert_eq!(limiter.peak(), 70);
     }
 }
