@@ -7,13 +7,13 @@ use crate::dispatch::{Consumer, Shared};
 use crate::drain::Phase;
 use crate::event::{Delivered, Event, Fate};
 use crate::lease;
-use crate::pause::{Lesson, Paused};
+use crate::pause::{Lesson, Paused, Remedy};
 use crate::permits::PermitSet;
 use crate::storage::{Patience, chain};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::settle::{Decision, Pause, decide};
-use windlass_core::{AttemptRecord, Disposition, Outcome, Topic};
+use windlass_core::{AttemptRecord, Disposition, Outcome};
 use windlass_log::{Claim, LogError, Settled, Settlement};
 use windlass_runtime::{Delivery, Invocation, Stop};
 
@@ -32,6 +32,9 @@ pub(crate) trait Invoke: Send + Sync {
         delivery: Delivery,
         stop: BoxFuture<'a, Stop>,
     ) -> BoxFuture<'a, Invocation>;
+
+    /// Called now and then: gives up what was kept for deliveries that did not come.
+    fn rest(&self) {}
 }
 
 /// A future behind a pointer.
@@ -128,7 +131,7 @@ async fn settle(
         (Disposition::Ack { .. }, _) => Lesson::Success,
         (_, Pause::No) if entered => Lesson::Failure,
         (_, Pause::No) => Lesson::Nothing,
-        (_, pause) => Lesson::Pause(pause, None),
+        (_, pause) => Lesson::Pause(pause, Remedy::Time),
     };
     // Only a release has no other way out: anything else that finds no room is released.
     let patience = match disposition {
@@ -173,21 +176,20 @@ async fn refused(
         Ok(Settled::LeaseLost | Settled::AlreadySettled) => Fate::Lost,
         Err(_) => Fate::Unwritten,
     };
-    Settling { fate, lesson: Lesson::Pause(pause, needs(error)), instead: Some((name, text)) }
+    Settling { fate, lesson: Lesson::Pause(pause, remedy(error)), instead: Some((name, text)) }
 }
 
-/// The topic without which a refused settlement will be refused again.
-fn needs(error: &LogError) -> Option<Topic> {
+/// Without what a refused settlement will be refused again.
+fn remedy(error: &LogError) -> Remedy {
     match error {
-        LogError::UndeclaredTopic(topic) => Some(topic.clone()),
+        LogError::UndeclaredTopic(topic) | LogError::NoTopic(topic) => Remedy::Topic(topic.clone()),
+        LogError::StorageFull { .. } | LogError::Unavailable { .. } | LogError::Closed => {
+            Remedy::Time
+        }
         LogError::TooLarge { .. }
-        | LogError::StorageFull { .. }
         | LogError::NoGroup { .. }
-        | LogError::NoTopic(_)
         | LogError::NotBuilt(_)
-        | LogError::Unavailable { .. }
-        | LogError::Closed
-        | LogError::Exhausted(_) => None,
+        | LogError::Exhausted(_) => Remedy::Somebody,
     }
 }
 

@@ -60,6 +60,8 @@ enum End {
     Idle,
     /// A consumer is paused for what does not mend itself.
     Stuck,
+    /// The log ended by itself.
+    LogEnded,
     /// `--timeout` ran out.
     TimedOut,
 }
@@ -131,7 +133,7 @@ async fn deliver(
     let Prepared { log, ready, outbox } = prepared;
     let groups = project.manifest.groups();
     let dead_before = idle::dead(&log, &groups).await?;
-    let (events, figures) = show(ui, project)?;
+    let (events, shown) = show(ui, project)?;
     let worker = prepare::worker();
     let shared = Shared::new(Arc::clone(&log), events.clone(), phases.clone(), &worker);
     let permits = Permits::new(HOST_PERMITS);
@@ -148,7 +150,8 @@ async fn deliver(
     let stuck = dispatcher.is_stuck();
     dispatcher.drain(stopper).await;
     ticks.abort();
-    let mut figures = last_lines(events, figures, phases).await;
+    last_lines(&events, shown, phases).await;
+    let mut figures = SummaryBody::from(events.figures());
 
     let dead_now = idle::dead(&log, &groups).await.unwrap_or(dead_before);
     // Some die without a delivery of ours: their last worker went away.
@@ -161,7 +164,7 @@ async fn deliver(
 }
 
 fn exit(end: End, stuck: bool, dead: u64) -> Exit {
-    if stuck || end == End::Stuck {
+    if stuck || matches!(end, End::Stuck | End::LogEnded) {
         Exit::Error
     } else if end == End::TimedOut {
         Exit::TimedOut
@@ -172,19 +175,17 @@ fn exit(end: End, stuck: bool, dead: u64) -> Exit {
     }
 }
 
-/// Starts the thread that shows events; its figures come at the end.
-fn show(
-    ui: &Arc<Ui>,
-    project: &Project,
-) -> Result<(Events, oneshot::Receiver<SummaryBody>), Failure> {
+/// Starts the thread that shows events; it answers when all are shown.
+fn show(ui: &Arc<Ui>, project: &Project) -> Result<(Events, oneshot::Receiver<()>), Failure> {
     let (events, receiver) = Events::channel();
     let report = Report::new(Arc::clone(ui), &project.log);
-    let (answer, figures) = oneshot::channel();
+    let (answer, shown) = oneshot::channel();
     std::thread::Builder::new()
         .name("windlass-report".to_owned())
         .spawn(move || {
-            // Nobody waits for the figures of a run that was ended at once.
-            let _nobody = answer.send(report.run(receiver));
+            report.run(receiver);
+            // Nobody waits in a run that was ended at once.
+            let _nobody = answer.send(());
         })
         .map_err(|error| Failure::of(&error))?;
     if ui.json {
@@ -193,22 +194,18 @@ fn show(
     } else {
         ui.note(&project.describe());
     }
-    Ok((events, figures))
+    Ok((events, shown))
 }
 
 /// Waits until everything told is shown; not for ever, once the run was told to stop at once.
-async fn last_lines(
-    events: Events,
-    figures: oneshot::Receiver<SummaryBody>,
-    phases: &Phases,
-) -> SummaryBody {
-    let shown = async {
+async fn last_lines(events: &Events, shown: oneshot::Receiver<()>, phases: &Phases) {
+    let all = async {
         events.tell(Event::End).await;
-        figures.await.unwrap_or_default()
+        drop(shown.await);
     };
     tokio::select! {
-        figures = shown => figures,
-        () = in_a_hurry(phases) => SummaryBody::default(),
+        () = all => {}
+        () = in_a_hurry(phases) => {}
     }
 }
 
@@ -252,6 +249,7 @@ async fn wait_for_end(
     };
     tokio::select! {
         () = phases.reached(Phase::Drain) => End::Asked,
+        () = dispatcher.log_ended() => End::LogEnded,
         end = idle => end,
         () = timeout => End::TimedOut,
         () = nobody_reads => End::Asked,
@@ -266,6 +264,10 @@ fn sum_up(figures: &SummaryBody, end: End, options: &Options) -> String {
             format!("ended by --timeout after {after}\n")
         }
         End::Stuck => "ended: a consumer is paused for what does not mend itself\n".to_owned(),
+        End::LogEnded => {
+            "ended: the log has ended; what was not settled comes again at the next start\n"
+                .to_owned()
+        }
         End::Asked | End::Idle => String::new(),
     };
     format!("{why}published {published}, handled {handled}, retried {retried}, dead {dead}")
@@ -280,22 +282,29 @@ async fn tick(events: Events) {
     }
 }
 
-/// The first signal drains, the second ends at once.
+/// The first signal drains, the second ends at once. A terminal that goes away is a signal too,
+/// unless whoever started the run said that it is not (`nohup`).
 async fn pass_on_signals(stopper: Stopper, ui: Arc<Ui>) {
     use tokio::signal::unix::{SignalKind, signal};
+    let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup())).transpose();
     let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    let (mut interrupt, mut terminate) = match (interrupt, terminate) {
-        (Ok(interrupt), Ok(terminate)) => (interrupt, terminate),
-        (Err(error), _) | (_, Err(error)) => {
+    let (mut interrupt, mut terminate, mut hangup) = match (interrupt, terminate, hangup) {
+        (Ok(interrupt), Ok(terminate), Ok(hangup)) => (interrupt, terminate, hangup),
+        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
             ui.note(&format!("signals cannot be waited for: {error}"));
             return;
         }
+    };
+    let mut hung_up = async move || match &mut hangup {
+        Some(hangup) => hangup.recv().await,
+        None => std::future::pending().await,
     };
     let mut first = true;
     loop {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hung_up() => {}
         }
         stopper.next();
         if std::mem::replace(&mut first, false) {
@@ -306,4 +315,17 @@ async fn pass_on_signals(stopper: Stopper, ui: Arc<Ui>) {
             }));
         }
     }
+}
+
+/// Whether this process was started to outlive its terminal. Where the system does not tell, it
+/// was not.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignored(&status) & 1 == 1
+}
+
+/// The signals that are ignored, the lowest bit being the first (SIGHUP).
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass_core::{Group, GroupPolicy, Topic};
 use windlass_log::{Claim, ClaimRequest, DynLog, LogError, Start};
@@ -28,9 +28,8 @@ pub(crate) const HOST_PERMITS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(6
 const CLAIM_MAX: usize = 256;
 /// How long releases may take once the drain time is over.
 const STOP: Duration = Duration::from_secs(2);
-/// A group with a lower in-flight limit than this may be held back by it; then each delivery that
-/// ends is a reason to look for more.
-const IN_FLIGHT_LOW: u32 = 1_024;
+/// How often consumers give up what they kept for deliveries that did not come.
+const REST: Duration = Duration::from_secs(10);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MOST: Duration = Duration::from_secs(5);
 
@@ -47,6 +46,8 @@ pub(crate) struct Shared {
     worker: Arc<str>,
     /// How many messages were claimed.
     claimed: AtomicU64,
+    /// Whether the log ended while the run did not.
+    log_over: watch::Sender<bool>,
 }
 
 /// A consumer that is running.
@@ -82,15 +83,21 @@ struct Source {
     shared: Arc<Shared>,
     consumer: Arc<Consumer>,
     topic: Topic,
-    /// A delivery ended while the in-flight limit may have held back others.
-    freed: Arc<Notify>,
 }
 
 impl Shared {
     /// What a process's consumers share.
     pub(crate) fn new(log: DynLog, events: Events, phases: Phases, worker: &str) -> Self {
         let storage = Storage::new(log, events.clone(), phases.clone());
-        Self { storage, events, phases, worker: worker.into(), claimed: AtomicU64::new(0) }
+        let (claimed, log_over) = (AtomicU64::new(0), watch::Sender::new(false));
+        Self { storage, events, phases, worker: worker.into(), claimed, log_over }
+    }
+
+    /// The log has ended by itself; told once, however many see it.
+    async fn log_ended(&self) {
+        if !self.log_over.send_replace(true) {
+            self.events.tell(Event::LogEnded).await;
+        }
     }
 
     /// Whether an error means that the run ended before storage came back.
@@ -125,12 +132,18 @@ impl Dispatcher {
                     shared: Arc::clone(&shared),
                     consumer: Arc::clone(consumer),
                     topic: topic.clone(),
-                    freed: Arc::default(),
                 };
                 sources.spawn(source.run());
             }
         }
+        sources.spawn(rest(consumers.clone(), shared.phases.clone()));
         Self { shared, permits, consumers, sources }
+    }
+
+    /// Returns when the log has ended by itself: nothing can be claimed or settled any more.
+    pub(crate) async fn log_ended(&self) {
+        // The sender is ours: this cannot fail.
+        drop(self.shared.log_over.subscribe().wait_for(|over| *over).await);
     }
 
     /// Whether a consumer is paused for what does not mend itself.
@@ -165,17 +178,23 @@ impl Dispatcher {
     }
 }
 
+/// Lets consumers give up what they kept, until the run ends.
+async fn rest(consumers: Vec<Arc<Consumer>>, phases: Phases) {
+    while phases.or_drain(tokio::time::sleep(REST)).await.is_some() {
+        for consumer in &consumers {
+            consumer.invoke.rest();
+        }
+    }
+}
+
 impl Source {
     async fn run(self) {
-        let shared = Arc::clone(&self.shared);
+        let shared = &self.shared;
         let waiter = shared.storage.log().waiter(&self.topic, &self.consumer.group);
-        let woken = async || {
-            tokio::select! {
-                () = waiter.woken() => {}
-                () = self.freed.notified() => {}
+        while shared.phases.or_drain(waiter.woken()).await.is_some() {
+            if waiter.is_over() {
+                return shared.log_ended().await;
             }
-        };
-        while shared.phases.or_drain(woken()).await.is_some() {
             while self.claim_and_deliver().await {}
         }
     }
@@ -281,12 +300,8 @@ impl Source {
     fn spawn(&self, claim: Claim, permit: PermitSet) {
         let shared = Arc::clone(&self.shared);
         let consumer = Arc::clone(&self.consumer);
-        let freed = Arc::clone(&self.freed);
         tokio::spawn(async move {
             delivery::deliver(&shared, &consumer, claim, permit).await;
-            if consumer.policy.in_flight_max.get() < IN_FLIGHT_LOW {
-                freed.notify_one();
-            }
         });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Told once, after the fact, to whoever shows them. The dispatcher knows nobody who reads them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use windlass_core::{Group, Message};
@@ -41,6 +41,8 @@ pub(crate) enum Event {
     },
     /// Storage answers again, and what was kept is written.
     StorageBack,
+    /// The log ended by itself: nothing more will be claimed or settled.
+    LogEnded,
     /// Time has passed; there may be something to sum up.
     Tick,
     /// The run is over; nothing follows.
@@ -113,19 +115,81 @@ impl Fate {
     }
 }
 
-/// Where events are told.
+/// What became of all deliveries so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Sent with acks.
+    pub sent: u64,
+    /// Acks.
+    pub handled: u64,
+    /// Retries that were scheduled.
+    pub retried: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Given back.
+    pub released: u64,
+}
+
+impl Figures {
+    fn count(&mut self, fate: Fate) {
+        match fate {
+            Fate::Acked { sent } => {
+                self.handled += 1;
+                self.sent += sent as u64;
+            }
+            Fate::Retry { .. } => self.retried += 1,
+            Fate::Dead => self.dead += 1,
+            Fate::Released => self.released += 1,
+            Fate::Lost | Fate::Unwritten => {}
+        }
+    }
+}
+
+/// Where events are told. Counts them itself, so that the figures hold whoever reads.
 #[derive(Debug, Clone)]
-pub(crate) struct Events(mpsc::Sender<Event>);
+pub(crate) struct Events {
+    sender: mpsc::Sender<Event>,
+    figures: Arc<Mutex<Figures>>,
+}
 
 impl Events {
     /// A teller, and where its events come out in order.
     pub(crate) fn channel() -> (Self, mpsc::Receiver<Event>) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        (Self(sender), receiver)
+        (Self { sender, figures: Arc::default() }, receiver)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Figures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The figures of everything told so far.
+    pub(crate) fn figures(&self) -> Figures {
+        *self.lock()
     }
 
     /// Tells an event; waits while too many are waiting. With nobody there it is told to nobody.
     pub(crate) async fn tell(&self, event: Event) {
-        drop(self.0.send(event).await);
+        if let Event::Delivered(delivered) = &event {
+            self.lock().count(delivered.fate);
+        }
+        drop(self.sender.send(event).await);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_count_what_became_of_messages() {
+        let mut figures = Figures::default();
+        let retry = Fate::Retry { delay: Duration::from_secs(1) };
+        let (two, none) = (Fate::Acked { sent: 2 }, Fate::Acked { sent: 0 });
+        for fate in [two, none, retry, Fate::Dead, Fate::Released, Fate::Lost, Fate::Unwritten] {
+            figures.count(fate);
+        }
+        let expected = Figures { sent: 2, handled: 2, retried: 1, dead: 1, released: 1 };
+        assert_eq!(figures, expected);
     }
 }

@@ -27,7 +27,19 @@ pub(crate) enum Lesson {
     /// It ended for reasons of ours.
     Nothing,
     /// It says that the consumer should pause.
-    Pause(Pause, Option<Topic>),
+    Pause(Pause, Remedy),
+}
+
+/// What must happen before a refused settlement can be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Time passes.
+    Time,
+    /// This topic is declared.
+    Topic(Topic),
+    /// Somebody changes the component, the group or the log: it is tried again, but nothing says
+    /// that it will ever be taken.
+    Somebody,
 }
 
 /// Why a consumer is paused.
@@ -91,10 +103,10 @@ impl Rules {
                 None
             }
             Lesson::Pause(Pause::Start(text), _) => {
-                self.pause("start-failed", text, Some(START_WAITS), None, now)
+                self.pause("start-failed", text, Some(START_WAITS), Remedy::Time, now)
             }
-            Lesson::Pause(Pause::Room(text), needs) => {
-                self.pause("refused", text, Some(ROOM_WAITS), needs, now)
+            Lesson::Pause(Pause::Room(text), remedy) => {
+                self.pause("refused", text, Some(ROOM_WAITS), remedy, now)
             }
             Lesson::Pause(Pause::Grant(grant), _) => {
                 self.grants_in_a_row = self.grants_in_a_row.saturating_add(1);
@@ -104,7 +116,7 @@ impl Rules {
                     self.grants_in_a_row = count;
                     return None;
                 }
-                self.pause("grant-missing", grant, None, None, now)
+                self.pause("grant-missing", grant, None, Remedy::Somebody, now)
             }
         }
     }
@@ -125,7 +137,7 @@ impl Rules {
         reason: &'static str,
         text: String,
         waits: Option<(Duration, Duration)>,
-        needs: Option<Topic>,
+        remedy: Remedy,
         now: Instant,
     ) -> Option<Paused> {
         if let State::Paused { until, .. } = &self.state
@@ -136,7 +148,11 @@ impl Rules {
         let exponent = self.pauses_in_a_row.min(16);
         self.pauses_in_a_row += 1;
         let retry = waits.map(|(first, most)| first.saturating_mul(1 << exponent).min(most));
-        let mends = retry.is_some() && needs.is_none();
+        let mends = retry.is_some() && remedy == Remedy::Time;
+        let needs = match remedy {
+            Remedy::Topic(topic) => Some(topic),
+            Remedy::Time | Remedy::Somebody => None,
+        };
         let why = Paused { reason, text, retry, mends, needs };
         self.state = State::Paused { until: retry.map(|wait| now + wait), why: why.clone() };
         Some(why)
@@ -297,13 +313,13 @@ mod tests {
     use super::*;
 
     fn start() -> Lesson {
-        Lesson::Pause(Pause::Start("s".into()), None)
+        Lesson::Pause(Pause::Start("s".into()), Remedy::Time)
     }
     fn grant() -> Lesson {
-        Lesson::Pause(Pause::Grant("g".into()), None)
+        Lesson::Pause(Pause::Grant("g".into()), Remedy::Time)
     }
-    fn room(needs: Option<Topic>) -> Lesson {
-        Lesson::Pause(Pause::Room("r".into()), needs)
+    fn room(remedy: Remedy) -> Lesson {
+        Lesson::Pause(Pause::Room("r".into()), remedy)
     }
 
     #[tokio::test(start_paused = true)]
@@ -348,12 +364,23 @@ mod tests {
     async fn a_pause_for_a_topic_goes_on_until_the_topic_is_there() {
         let now = Instant::now();
         let mut rules = Rules::new();
-        let paused = rules.learn(room(Some(Topic::new("t").unwrap())), now).unwrap();
+        let paused = rules.learn(room(Remedy::Topic(Topic::new("t").unwrap())), now).unwrap();
         assert!(!paused.mends);
         let later = now + Duration::from_mins(1);
         assert!(!rules.look_again(false, later));
         assert!(!rules.look_again(true, later), "not before its next time");
         assert!(rules.look_again(true, later + Duration::from_mins(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_for_good_does_not_mend_but_is_tried_again() {
+        let now = Instant::now();
+        for (remedy, mends) in [(Remedy::Time, true), (Remedy::Somebody, false)] {
+            let mut rules = Rules::new();
+            let paused = rules.learn(room(remedy), now).unwrap();
+            assert_eq!((paused.mends, paused.needs), (mends, None));
+            assert!(rules.look_again(true, now + Duration::from_mins(1)));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -62,6 +62,10 @@ impl Invoke for Ready {
     ) -> BoxFuture<'a, Invocation> {
         Box::pin(self.consumer.invoke(delivery, stop))
     }
+
+    fn rest(&self) {
+        self.consumer.drop_old();
+    }
 }
 
 /// Publishes what guests send at once.
@@ -90,8 +94,33 @@ impl Outbox for LogOutbox {
                 self.published.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
-            Err(error) if error.is_full() => Err(SendRefused::Full(chain(&error))),
+            // The guest can do nothing about storage: what fails because of it is no attempt.
+            Err(error) if error.is_storage() => Err(SendRefused::Full(chain(&error))),
             Err(error) => Err(SendRefused::Other(chain(&error))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use windlass_core::Topic;
+    use windlass_log::clock::SystemClock;
+    use windlass_log::memory::MemoryLog;
+    use windlass_log::{LogAdmin as _, TopicsMode};
+
+    #[tokio::test]
+    async fn a_send_that_storage_does_not_take_is_refused_as_full_and_others_are_not() {
+        let log = MemoryLog::new(Arc::new(SystemClock));
+        let outbox = LogOutbox::new(log.clone());
+        let message = || NewMessage::new(Topic::new("t").unwrap(), "x");
+        log.declare_topics(TopicsMode::Declared, vec![]).await.unwrap();
+        assert!(matches!(outbox.publish(message()).await, Err(SendRefused::Other(_))));
+        log.declare_topics(TopicsMode::Open, vec![]).await.unwrap();
+        assert_eq!(outbox.publish(message()).await, Ok(()));
+        log.close().await;
+        assert!(matches!(outbox.publish(message()).await, Err(SendRefused::Full(_))));
+        assert_eq!(outbox.published(), 1);
     }
 }

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use windlass_log::{DynLog, LogError, Settled, Settlement};
 
 const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_MOST: Duration = Duration::from_secs(5);
+/// Nothing else is done meanwhile, so that storage that is back should be seen soon.
+const RETRY_MOST: Duration = Duration::from_secs(1);
 /// How long the last try may take, once the run was told to stop.
 const LAST_TRY: Duration = Duration::from_secs(1);
 

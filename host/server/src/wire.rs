@@ -3,7 +3,7 @@
 //! Domain types are never serialised to the outside; they become one of these first. Times are
 //! RFC 3339 in UTC, ages and spans are milliseconds.
 
-use crate::event::{Delivered, Event, Fate};
+use crate::event::{Delivered, Event, Fate, Figures};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -205,6 +205,8 @@ pub(crate) enum EventBody<'a> {
     StorageLost { text: &'a str },
     /// Storage answers again.
     StorageBack,
+    /// The log ended by itself; so does the run.
+    LogEnded,
     /// The run is over. Always the last line.
     Summary(SummaryBody),
 }
@@ -257,6 +259,13 @@ pub(crate) struct SummaryBody {
     pub exit: u8,
 }
 
+impl From<Figures> for SummaryBody {
+    fn from(figures: Figures) -> Self {
+        let Figures { sent: published, handled, retried, dead, released } = figures;
+        Self { published, handled, retried, dead, released, ..Self::default() }
+    }
+}
+
 impl<'a> DeliveryBody<'a> {
     fn new(delivered: &'a Delivered) -> Self {
         let (retry, sent) = match delivered.fate {
@@ -299,6 +308,7 @@ impl<'a> EventBody<'a> {
             Event::Resumed { consumer } => Self::Resumed { consumer },
             Event::StorageLost { text } => Self::StorageLost { text },
             Event::StorageBack => Self::StorageBack,
+            Event::LogEnded => Self::LogEnded,
             Event::Tick | Event::End => return None,
         })
     }

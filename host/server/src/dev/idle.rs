@@ -2,6 +2,7 @@
 
 use crate::cli::Failure;
 use crate::dispatch::Dispatcher;
+use std::collections::HashMap;
 use std::time::Duration;
 use windlass_core::Topic;
 use windlass_log::{DynLog, GroupSpec, LogError, TopicState};
@@ -26,8 +27,7 @@ pub(super) async fn reached(dispatcher: &Dispatcher, log: &DynLog, groups: &[Gro
         if dispatcher.is_stuck() {
             return Idle::Stuck;
         }
-        // Topics are looked at one after the other: a message on its way from one to the next is
-        // seen by what was claimed meanwhile.
+        // A message on its way from one topic to the next is seen by what was claimed meanwhile.
         let before = dispatcher.activity();
         let busy = before.1 > 0;
         if !busy && matches!(lag(log, groups).await, Ok(0)) && dispatcher.activity() == before {
@@ -56,20 +56,14 @@ pub(super) async fn dead(log: &DynLog, groups: &[GroupSpec]) -> Result<u64, Fail
     Ok(count.await?)
 }
 
+/// All topics are read at once: one moment, and one query however many groups there are.
 async fn sum(
     log: &DynLog,
     groups: &[GroupSpec],
     figure: impl Fn(&TopicState, &GroupSpec) -> u64,
 ) -> Result<u64, LogError> {
-    let mut topics: Vec<&Topic> = groups.iter().map(|group| &group.topic).collect();
-    topics.sort();
-    topics.dedup();
-    let mut total = 0;
-    for topic in topics {
-        if let Some(state) = log.topic(topic).await? {
-            let of_topic = groups.iter().filter(|group| group.topic == *topic);
-            total += of_topic.map(|group| figure(&state, group)).sum::<u64>();
-        }
-    }
-    Ok(total)
+    let states = log.topics().await?;
+    let states: HashMap<&Topic, &TopicState> = states.iter().map(|s| (&s.topic, s)).collect();
+    let figures = groups.iter().filter_map(|group| Some(figure(states.get(&group.topic)?, group)));
+    Ok(figures.sum())
 }

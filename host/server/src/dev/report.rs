@@ -1,13 +1,13 @@
 //! How a run is shown: a line a delivery with the guest's output below it, or JSON.
 //!
 //! Runs on a thread of its own, so that a terminal that stands still holds up no delivery's
-//! neighbours; owns the run's figures. At high rates successes are summed up each second.
+//! neighbours. At high rates successes are summed up each second.
 
 use super::output::OutputFiles;
 use super::rate::Rate;
 use crate::cli::{Tone, Ui, clean, log_flag, shell, span};
 use crate::event::{Delivered, Event, Fate};
-use crate::wire::{EventBody, SummaryBody};
+use crate::wire::EventBody;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,6 @@ const OUTPUT_LINES: usize = 40;
 pub(super) struct Report {
     ui: Arc<Ui>,
     files: OutputFiles,
-    figures: SummaryBody,
     rate: Rate,
     file_fault_told: bool,
     /// What a command needs to find this log from where we are.
@@ -33,15 +32,14 @@ impl Report {
         Self {
             ui,
             files: OutputFiles::new(log),
-            figures: SummaryBody::default(),
             rate: Rate::default(),
             file_fault_told: false,
             log_flag: log_flag(log),
         }
     }
 
-    /// Shows events until there are no more; answers the run's figures.
-    pub(super) fn run(mut self, mut events: Receiver<Event>) -> SummaryBody {
+    /// Shows events until there are no more.
+    pub(super) fn run(mut self, mut events: Receiver<Event>) {
         while let Some(event) = events.blocking_recv() {
             if matches!(event, Event::End) {
                 break;
@@ -49,18 +47,15 @@ impl Report {
             self.take(&event);
         }
         self.sum_up();
-        self.figures
     }
 
     fn take(&mut self, event: &Event) {
-        if let Event::Delivered(delivered) = event {
-            self.count(delivered);
-            if let Err(error) = self.files.write(delivered)
-                && !std::mem::replace(&mut self.file_fault_told, true)
-            {
-                let path = self.files.path(&delivered.consumer);
-                self.ui.note(&format!("output is not kept in {}: {error}", path.display()));
-            }
+        if let Event::Delivered(delivered) = event
+            && let Err(error) = self.files.write(delivered)
+            && !std::mem::replace(&mut self.file_fault_told, true)
+        {
+            let path = self.files.path(&delivered.consumer);
+            self.ui.note(&format!("output is not kept in {}: {error}", path.display()));
         }
         if self.ui.json {
             if let Some(body) = EventBody::new(event) {
@@ -92,6 +87,7 @@ impl Report {
             Event::StorageBack => {
                 self.ui.data(&self.ui.tone(Tone::Good, "storage is back"));
             }
+            Event::LogEnded => self.ui.data(&self.ui.tone(Tone::Bad, "the log has ended")),
             Event::Tick | Event::End => self.sum_up(),
         }
     }
@@ -99,19 +95,6 @@ impl Report {
     fn sum_up(&mut self) {
         for line in self.rate.turn() {
             self.ui.data(&self.ui.tone(Tone::Faint, &line));
-        }
-    }
-
-    fn count(&mut self, delivered: &Delivered) {
-        match delivered.fate {
-            Fate::Acked { sent } => {
-                self.figures.handled += 1;
-                self.figures.published += sent as u64;
-            }
-            Fate::Retry { .. } => self.figures.retried += 1,
-            Fate::Dead => self.figures.dead += 1,
-            Fate::Released => self.figures.released += 1,
-            Fate::Lost | Fate::Unwritten => {}
         }
     }
 
@@ -186,7 +169,6 @@ fn attempt(delivered: &Delivered) -> String {
 mod tests {
     use super::*;
     use crate::dev::tests::delivered;
-    use std::time::Duration;
 
     fn report() -> Report {
         Report::new(Arc::new(Ui::new(false)), Path::new("/p/.windlass"))
@@ -217,22 +199,6 @@ mod tests {
         assert!(
             line.ends_with("show t 1700000000000-0000000000000001 --log /p/.windlass"),
             "{line}"
-        );
-    }
-
-    #[test]
-    fn figures_count_what_became_of_messages() {
-        let mut report = report();
-        let retry = Fate::Retry { delay: Duration::from_secs(1) };
-        for fate in
-            [Fate::Acked { sent: 2 }, Fate::Acked { sent: 0 }, retry, Fate::Dead, Fate::Lost]
-        {
-            report.count(&Delivered { fate, ..delivered() });
-        }
-        let figures = report.figures;
-        assert_eq!(
-            (figures.published, figures.handled, figures.retried, figures.dead),
-            (2, 2, 1, 1)
         );
     }
 }

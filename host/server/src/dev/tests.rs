@@ -43,6 +43,7 @@ fn of_several_reasons_the_first_of_one_four_three_is_the_exit_code() {
         (End::TimedOut, true, 2, Exit::Error),
         (End::Stuck, true, 0, Exit::Error),
         (End::Asked, true, 0, Exit::Error),
+        (End::LogEnded, false, 2, Exit::Error),
     ] {
         assert_eq!(exit(end, stuck, dead), expected, "{end:?} {stuck} {dead}");
     }
@@ -58,4 +59,24 @@ async fn who_does_not_read_holds_up_no_run_that_was_told_to_end_at_once() {
     };
     print(&Arc::new(Ui::new(true)), &phases, stands_still).await;
     assert_eq!(reader.send(()), Ok(()), "it stands there still");
+}
+
+#[tokio::test]
+async fn figures_hold_though_nobody_reads() {
+    let (stopper, phases) = phases();
+    let (events, _reader) = Events::channel();
+    for _ in 0..3 {
+        events.tell(Event::Delivered(Box::new(delivered()))).await;
+    }
+    stopper.advance(Phase::Stop);
+    let (_answer, shown) = oneshot::channel();
+    last_lines(&events, shown, &phases).await;
+    assert_eq!(SummaryBody::from(events.figures()).handled, 3);
+}
+
+#[test]
+fn a_run_under_nohup_is_told_by_its_mask() {
+    assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t1\n") & 1, 1);
+    assert_eq!(ignored("SigIgn:\t0000000000001000\n") & 1, 0);
+    assert_eq!(ignored(""), 0);
 }

@@ -7,7 +7,7 @@ mod stage;
 use super::*;
 use crate::event::Fate;
 use stage::{Script, Stage, failed, failed_after, ok, sends_to};
-use windlass_core::{Disposition, Outcome};
+use windlass_core::{Disposition, NewMessage, Outcome};
 use windlass_log::{LogAdmin as _, TopicsMode};
 
 const S: fn(u64) -> Duration = Duration::from_secs;
@@ -224,6 +224,51 @@ async fn a_send_to_an_undeclared_topic_waits_until_the_topic_is_there() {
     let acked = run.end().await.iter().filter(|d| d.fate == Fate::Acked { sent: 1 }).count();
     assert_eq!(acked, 2);
     assert_eq!(stage.counts("u").await.ready, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_that_is_refused_for_good_does_not_mend_and_is_tried_again() {
+    let stage = Stage::new();
+    stage.publish("t", 1).await;
+    let large = vec![0; windlass_core::message::DATA_BYTES_MAX + 1];
+    let large = NewMessage::new(Topic::new("u").unwrap(), large);
+    let run = stage.run(Script::new(move |_| {
+        failed_after(Duration::ZERO, Outcome::Done { sends: vec![large.clone()] })
+    }));
+    tokio::time::sleep(S(1)).await;
+    assert!(run.dispatcher.is_stuck());
+    tokio::time::sleep(S(60)).await;
+    assert!(stage.log.calls("settle refused") > 2);
+    assert_eq!(stage.counts("t").await.dead, 0);
+    drop(run.end().await);
+}
+
+#[tokio::test]
+async fn a_log_that_ends_by_itself_ends_its_consumers() {
+    use windlass_log::sqlite::{OpenOptions, SqliteLog};
+    let folder = tempfile::tempdir().unwrap();
+    let options = OpenOptions { create: true, serve: true, ..OpenOptions::default() };
+    let log = SqliteLog::open(folder.path(), options).await.unwrap();
+    let (events, mut told) = Events::channel();
+    let (stopper, phases) = crate::drain::phases();
+    let shared = Arc::new(Shared::new(log.clone(), events, phases, "test"));
+    let permits = Permits::new(HOST_PERMITS);
+    let consumer = Consumer {
+        name: "c".into(),
+        group: Group::work_queue(),
+        start: Start::Earliest,
+        policy: GroupPolicy::default(),
+        topics: vec![Topic::new("t").unwrap(), Topic::new("u").unwrap()],
+        invoke: Arc::new(Script::new(|_| ok())),
+        seat: permits.seat(NonZeroUsize::MIN),
+        health: Health::new(),
+    };
+    let dispatcher = Dispatcher::start(shared, permits, vec![consumer]);
+    log.close().await;
+    tokio::time::timeout(S(10), dispatcher.log_ended()).await.unwrap();
+    tokio::time::timeout(S(5), dispatcher.drain(&stopper)).await.unwrap();
+    assert!(matches!(told.recv().await, Some(Event::LogEnded)));
+    assert!(told.recv().await.is_none(), "told once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -373,6 +373,7 @@ impl Run {
                 Event::Resumed { .. } => others.push("resumed".into()),
                 Event::StorageLost { .. } => others.push("storage lost".into()),
                 Event::StorageBack => others.push("storage back".into()),
+                Event::LogEnded => others.push("log ended".into()),
                 Event::Tick | Event::End => {}
             }
         }
