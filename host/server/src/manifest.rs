@@ -14,7 +14,7 @@ mod topics;
 
 pub(crate) use consumer::{ConsumerSpec, SendMode};
 pub(crate) use problem::ManifestError;
-pub(crate) use samples::{BINARY, TEXT};
+pub(crate) use samples::{BINARY, TEXT, check_content_type, check_key};
 
 use problem::Problems;
 use section::Section;

@@ -1,13 +1,13 @@
 //! `windlass check FILE.wasm`.
 
-use super::failure::{Exit, Failure};
+use super::failure::Failure;
 use super::ui::{Tone, Ui, clean};
 use bytesize::ByteSize;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use windlass_core::Limits;
-use windlass_runtime::{Component, Engine, EngineConfig, Report};
+use windlass_runtime::{CheckError, Component, Engine, EngineConfig, Report};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -31,13 +31,29 @@ pub(super) async fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         Ok(component) if ui.json => ui.object(&body(&file, component.report())),
         Ok(component) => ui.data(&describe(&file, component.report(), ui)),
         Err(error) if ui.json => {
-            let (text, next) = (error.to_string(), error.next_step());
+            let (text, next) = (error.to_string(), next_step(&error));
             ui.object(&json!({ "file": file, "ok": false, "error": text, "next": next }));
-            return Err(Failure { exit: Exit::Error, ..error.into() });
+            return Err(failure(error, &file));
         }
-        Err(error) => return Err(Failure::from(error).because(format!("in `{file}`"))),
+        Err(error) => return Err(failure(error, &file)),
     }
     Ok(())
+}
+
+/// What to do about it; here no manifest names the file.
+fn next_step(error: &CheckError) -> &'static str {
+    if matches!(error, CheckError::Unreadable { .. }) {
+        return "check the path, and that the build made the file";
+    }
+    error.next_step()
+}
+
+fn failure(error: CheckError, file: &str) -> Failure {
+    let next = next_step(&error);
+    // That one names the file by itself.
+    let is_named = matches!(error, CheckError::Unreadable { .. });
+    let failure = Failure::from(error).next(next);
+    if is_named { failure } else { failure.because(format!("in `{file}`")) }
 }
 
 fn body(file: &str, report: &Report) -> serde_json::Value {

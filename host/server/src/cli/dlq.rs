@@ -9,7 +9,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use windlass_core::{Group, MessageId, Timestamp, Topic};
-use windlass_log::{DeadLetter, DeadLetterQuery, DynLog, LogError};
+use windlass_log::{DeadLetter, DeadLetterQuery, DynLog};
 
 /// Dead letters read at a time.
 const PAGE: usize = 200;
@@ -101,7 +101,7 @@ pub(super) async fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
     };
     let log = open::existing(&which.log).await?;
     if log.topic(&which.topic).await?.is_none() {
-        return Err(LogError::NoTopic(which.topic.clone()).into());
+        return Err(which.log.no_topic(&which.topic));
     }
     match &command {
         Command::Ls(args) => list(&log, args, ui).await,
@@ -200,7 +200,7 @@ async fn show(log: &DynLog, args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
     match args.id {
         Some(id) if found == 0 => {
             return Err(Failure::new(format!("no dead letter of `{topic}` has the id {id}"))
-                .next(format!("windlass dlq ls {}", shell(topic))));
+                .next(format!("windlass dlq ls {}{}", shell(topic), which.log.flag())));
         }
         None if found == 0 => ui.note(&format!("no dead letters in `{}`", clean(topic))),
         Some(_) | None => {}

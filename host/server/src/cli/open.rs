@@ -4,8 +4,9 @@ use super::failure::Failure;
 use super::ui::shell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use windlass_log::DynLog;
+use windlass_core::Topic;
 use windlass_log::sqlite::{FILE_NAME, OpenError, OpenOptions, SqliteLog};
+use windlass_log::{DynLog, LogError};
 
 /// A log's folder, beside the manifest.
 pub(crate) const FOLDER: &str = ".windlass";
@@ -16,6 +17,26 @@ pub(crate) struct LogArgs {
     /// The log's folder [default: `.windlass` in the working folder or a parent].
     #[arg(long, value_name = "DIR", env = "WINDLASS_LOG")]
     pub log: Option<PathBuf>,
+}
+
+impl LogArgs {
+    /// What a command to be copied needs to mean the same log: nothing when it finds it anyway.
+    pub(crate) fn flag(&self) -> String {
+        let given = self.log.as_ref();
+        let by_itself = |folder: &&PathBuf| {
+            std::env::var_os("WINDLASS_LOG").is_some_and(|log| log == folder.as_os_str())
+        };
+        let given = given.filter(|folder| !by_itself(folder));
+        given.map_or_else(String::new, |folder| {
+            format!(" --log {}", shell(&folder.display().to_string()))
+        })
+    }
+
+    /// There is no such topic in this log.
+    pub(crate) fn no_topic(&self, topic: &Topic) -> Failure {
+        let next = format!("windlass topic ls{}", self.flag());
+        Failure::from(LogError::NoTopic(topic.clone())).next(next)
+    }
 }
 
 /// Opens the log that is meant; never makes one, and says where it looked.
@@ -40,8 +61,34 @@ pub(crate) async fn open(folder: &Path, options: OpenOptions) -> Result<DynLog, 
             Ok(log)
         }
         Err(OpenError::Missing(folder)) => Err(not_in(&folder)),
-        Err(error) => Err(Failure::of(&error)),
+        Err(error) => {
+            let failure = Failure::of(&error);
+            Err(match next_step(&error) {
+                Some(next) => failure.next(next),
+                None => failure,
+            })
+        }
     }
+}
+
+/// What to do about a log that does not open.
+fn next_step(error: &OpenError) -> Option<&'static str> {
+    if matches!(error, OpenError::Sqlite { source, .. } if is_busy(source)) {
+        Some("try again when the process that holds the log is done, or end that process")
+    } else if matches!(error, OpenError::Folder { .. }) {
+        Some("see that the folder can be made and written, or name another by `--log DIR`")
+    } else if matches!(error, OpenError::Foreign(_)) {
+        Some("name another folder by `--log DIR`")
+    } else {
+        None
+    }
+}
+
+/// Whether another process holds the file.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    // The low byte is what went wrong, the rest says how: SQLITE_BUSY and SQLITE_LOCKED.
+    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| matches!(code & 0xff, 5 | 6))
 }
 
 fn not_in(folder: &Path) -> Failure {
@@ -93,5 +140,13 @@ mod tests {
         assert!(find(&deep).is_err(), "an empty folder is no log");
         std::fs::write(log.join(FILE_NAME), "").unwrap();
         assert_eq!(find(&deep).unwrap(), log);
+    }
+
+    #[test]
+    fn a_next_command_means_the_same_log() {
+        let topic = Topic::new("t").unwrap();
+        let next = |log: Option<PathBuf>| LogArgs { log }.no_topic(&topic).next.unwrap();
+        assert_eq!(next(None), "windlass topic ls");
+        assert_eq!(next(Some("my log".into())), "windlass topic ls --log 'my log'");
     }
 }

@@ -6,7 +6,7 @@ use super::ui::{Ui, clean, span, table};
 use crate::wire::TopicBody;
 use bytesize::ByteSize;
 use windlass_core::{Group, Timestamp, Topic};
-use windlass_log::{Counts, LogError, TopicState};
+use windlass_log::{Counts, TopicState};
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
@@ -77,7 +77,7 @@ async fn list(args: &LsArgs, ui: &Ui) -> Result<(), Failure> {
 async fn show(args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
     let log = open::existing(&args.log).await?;
     let found = log.topic(&args.topic).await?;
-    let topic = found.ok_or_else(|| LogError::NoTopic(args.topic.clone()))?;
+    let topic = found.ok_or_else(|| args.log.no_topic(&args.topic))?;
     if ui.json {
         ui.object(&TopicBody::new(&topic, log.now()));
     } else {

@@ -103,6 +103,9 @@ pub(crate) fn read<'a>(
         }
     });
     let component = section.needed_text("component");
+    if let Some(file) = component.as_ref().filter(|file| file.value.trim().is_empty()) {
+        section.problem(&file.at, "`component` is empty: it is the path of a `.wasm` file");
+    }
     let topics = read_topics(&section);
     let instances = section.parsed("instances", |text| match text {
         "fresh" => Ok(InstancePolicy::Fresh),

@@ -2,10 +2,12 @@
 
 use super::section::Section;
 use bytes::Bytes;
+use std::io::Read as _;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use windlass_core::{Metadata, NewMessage, Topic, message::HOST_KEY_PREFIX};
+use windlass_core::message::{DATA_BYTES_MAX, HOST_KEY_PREFIX};
+use windlass_core::{Metadata, NewMessage, Topic};
 
 const SAMPLE: (&[&str], &[&str]) =
     (&["topic", "data", "file", "content-type", "metadata"], &["key", "delay", "dedup-id"]);
@@ -14,6 +16,41 @@ const SAMPLE: (&[&str], &[&str]) =
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 /// Content type of a sample's `file`.
 pub(crate) const BINARY: &str = "application/octet-stream";
+
+/// Whether a publisher may set this metadata.
+pub(crate) fn check_key(key: &str) -> Result<(), String> {
+    match key {
+        "" => Err("a metadata key is empty".to_owned()),
+        key if key.starts_with(HOST_KEY_PREFIX) => {
+            Err(format!("metadata `{key}`: `{HOST_KEY_PREFIX}` keys are the host's"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a publisher may give this content type: it becomes a header elsewhere.
+pub(crate) fn check_content_type(content_type: &str) -> Result<(), &'static str> {
+    if content_type.trim().is_empty() {
+        Err("the content type is empty")
+    } else if content_type.contains(char::is_control) {
+        Err("the content type has a control character")
+    } else {
+        Ok(())
+    }
+}
+
+/// A sample's file, never more than a message may have.
+fn read_file(folder: &Path, file: &str) -> Result<Vec<u8>, String> {
+    let mut data = Vec::new();
+    std::fs::File::open(folder.join(file))
+        .and_then(|input| input.take(DATA_BYTES_MAX as u64 + 1).read_to_end(&mut data))
+        .map_err(|error| format!("`{file}`: {error}"))?;
+    if data.len() > DATA_BYTES_MAX {
+        let most = bytesize::ByteSize(DATA_BYTES_MAX as u64);
+        return Err(format!("`{file}` is larger than the {most} of data a message may have"));
+    }
+    Ok(data)
+}
 
 /// Reads one sample; nothing when it is not whole.
 pub(crate) fn read<'a>(
@@ -34,13 +71,12 @@ pub(crate) fn read<'a>(
             section.text("data").map(|text| (Bytes::from(text.value.to_owned()), TEXT))
         }
         (None, Some(_)) => section
-            .parsed("file", |file| {
-                std::fs::read(folder.join(file)).map_err(|error| format!("`{file}`: {error}"))
-            })
+            .parsed("file", |file| read_file(folder, file))
             .map(|data| (Bytes::from(data), BINARY)),
     };
     let metadata = read_metadata(&section);
-    let content_type = section.text("content-type").map(|text| text.value.to_owned());
+    let content_type =
+        section.parsed("content-type", |text| check_content_type(text).map(|()| text.to_owned()));
     let (data, usual_type) = body?;
     let mut message = NewMessage::new(topic?, data);
     message.content_type = Some(content_type.unwrap_or_else(|| usual_type.to_owned()));
@@ -73,11 +109,8 @@ fn read_metadata(section: &Section<'_>) -> Metadata {
             Vec::new()
         }
     };
-    if let Some((key, _)) = metadata.iter().find(|(key, _)| key.starts_with(HOST_KEY_PREFIX)) {
-        section.problem(
-            &value.span(),
-            format!("metadata `{key}`: `{HOST_KEY_PREFIX}` keys are the host's"),
-        );
+    if let Some(problem) = metadata.iter().find_map(|(key, _)| check_key(key).err()) {
+        section.problem(&value.span(), problem);
     }
     metadata
 }

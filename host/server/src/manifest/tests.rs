@@ -168,6 +168,11 @@ fn samples_have_one_body_and_a_declared_topic() {
         ("topic = \"t\"\ndata = \"x\"\nkey = \"k\"", "`key` is not built yet"),
         ("topic = \"t\"\ndata = \"x\"\nmetadata = { windlass-id = \"1\" }", "are the host's"),
         ("topic = \"t\"\ndata = \"x\"\nmetadata = [[\"a\"]]", "list of pairs"),
+        ("topic = \"t\"\ndata = \"x\"\nmetadata = { \"\" = \"1\" }", "key is empty"),
+        ("topic = \"t\"\ndata = \"x\"\nmetadata = [[\"\", \"1\"]]", "key is empty"),
+        ("topic = \"t\"\ndata = \"x\"\ncontent-type = \"\"", "content type is empty"),
+        ("topic = \"t\"\ndata = \"x\"\ncontent-type = \"a\\nb\"", "control character"),
+        ("topic = \"t\"\nfile = \"/dev/zero\"", "larger than the 1.0 MiB"),
     ] {
         let text = format!("topics = \"declared\"\n{SMALL}[[dev.samples]]\n{sample}\n");
         let error = parse(&text).unwrap_err();
@@ -195,6 +200,8 @@ fn what_is_not_toml_or_has_no_consumer_is_refused_with_a_line() {
     }
     let single = SMALL.replace("[[consumer]]", "[consumer]");
     assert!(parse(&single).unwrap_err().contains("write `[[consumer]]`"));
+    let empty = SMALL.replace("a.wasm", "");
+    assert!(parse(&empty).unwrap_err().contains(":3: `component` is empty"));
     let twice = format!("topics = \"declared\"\n[topics.\"a\"]\nretain = \"5m\"\n{SMALL}");
     assert!(parse(&twice).unwrap_err().contains(":3: `retain` is not built yet"));
 }

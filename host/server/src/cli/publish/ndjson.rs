@@ -4,8 +4,8 @@
 //! on stdin is put into a temporary file first.
 
 use crate::cli::failure::Failure;
-use crate::cli::ui::Ui;
-use crate::manifest::{BINARY, TEXT};
+use crate::cli::ui::{Ui, clean};
+use crate::manifest::{BINARY, TEXT, check_content_type, check_key};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -107,10 +107,13 @@ fn message(topic: &Topic, text: &str) -> Result<NewMessage, String> {
         (Some(raw), None) => (raw.get().as_bytes().to_vec(), JSON),
     };
     let mut message = NewMessage::new(topic.clone(), data);
+    if let Some(given) = &line.content_type {
+        check_content_type(given)?;
+    }
     message.content_type = Some(line.content_type.unwrap_or_else(|| usual_type.to_owned()));
     message.metadata = line.metadata.0;
     for (key, _) in &message.metadata {
-        super::check_key(key)?;
+        check_key(key)?;
     }
     message.check_sizes().map_err(|error| error.to_string())?;
     Ok(message)
@@ -220,6 +223,10 @@ impl Reader<'_> {
     }
 }
 
+fn messages(count: usize) -> String {
+    if count == 1 { "1 message".to_owned() } else { format!("{count} messages") }
+}
+
 /// Stores all lines, a chunk at a time; on a failure says how many are in.
 pub(super) async fn publish(log: &DynLog, lines: &Lines, ui: &Ui) -> Result<(), Failure> {
     let mut reader = lines.reader().map_err(|error| Failure::of(&error))?;
@@ -251,14 +258,16 @@ pub(super) async fn publish(log: &DynLog, lines: &Lines, ui: &Ui) -> Result<(), 
             break;
         }
     }
-    ui.note(&format!("stored {stored} messages in {}", lines.topic));
+    ui.note(&format!("stored {} in {}", messages(stored), clean(lines.topic.as_str())));
     Ok(())
 }
 
 impl Lines {
     /// A failure after `stored` messages; `line` (where known) is the first that is not stored.
     fn stopped(&self, failure: Failure, stored: usize, line: usize) -> Failure {
-        let failure = failure.because(format!("{stored} messages of `{}` are in", self.name));
+        let are = if stored == 1 { "is" } else { "are" };
+        let told = format!("{} of `{}` {are} in", messages(stored), self.name);
+        let failure = failure.because(told);
         match line {
             0 => failure,
             line => failure.because(format!("line {line} is the first that is not")),
@@ -314,6 +323,9 @@ mod tests {
             (r#"{"data_base64":"?"}"#, "`data_base64`"),
             (r#"{"data":1,"metadata":{"windlass-id":"1"}}"#, "are the host's"),
             (r#"{"data":1,"metadata":{"a":1}}"#, "expected a string"),
+            (r#"{"data":1,"metadata":{"":"1"}}"#, "key is empty"),
+            (r#"{"data":1,"content_type":""}"#, "content type is empty"),
+            (r#"{"data":1,"content_type":"a\r\nb"}"#, "control character"),
             (r#"{"data":1} {}"#, "trailing characters"),
             ("[1]", "invalid"),
             ("null", "expected an object"),
