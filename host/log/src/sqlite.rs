@@ -14,6 +14,7 @@ mod counts;
 mod faults;
 mod gather;
 mod groups;
+mod heads;
 mod letters;
 mod open;
 mod pending;

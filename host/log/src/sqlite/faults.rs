@@ -15,15 +15,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Takes the transaction away, so that the COMMIT that follows answers an error.
-    pub(super) async fn before_commit(&self, conn: &mut SqliteConnection) -> sqlx::Result<()> {
+    /// Looks at the connection before a COMMIT; whether that is to fail.
+    pub(super) async fn before_commit(&self, conn: &mut SqliteConnection) -> sqlx::Result<bool> {
         let row = query("pragma synchronous").fetch_one(&mut *conn).await?;
         self.commits.lock().unwrap_or_else(PoisonError::into_inner).push(row.try_get(0)?);
         let one_less = |left: u32| left.checked_sub(1);
         let order = Ordering::Relaxed;
-        if self.failing_commits.fetch_update(order, order, one_less).is_ok() {
-            query("rollback").execute(conn).await?;
-        }
-        Ok(())
+        Ok(self.failing_commits.fetch_update(order, order, one_less).is_ok())
     }
 }

@@ -29,7 +29,7 @@ impl Writer {
         let (conn, cache) = self.parts()?;
         let state = cache.state(conn).await?;
         state.declared_only = mode == TopicsMode::Declared;
-        self.pending.state = true;
+        self.pending.settings = true;
         for topic in topics {
             self.topic_or_new(topic).await?;
         }
@@ -49,6 +49,7 @@ impl Writer {
             if let Some(id) = cache.group(conn, topic, &spec.group).await? {
                 if let Some(group) = cache.group_row_mut(id) {
                     group.policy = spec.policy;
+                    self.pending.policies.insert(id);
                     self.pending.groups.insert(id);
                 }
                 answers.push(Declared::Known);
@@ -123,6 +124,7 @@ impl Writer {
         };
         cache.new_group(group);
         self.pending.topics.insert(topic);
+        self.pending.policies.insert(id);
         self.pending.groups.insert(id);
         self.owe_sync();
         Ok(id)
@@ -261,7 +263,7 @@ impl Writer {
         let state = cache.state(conn).await?;
         state.retain_ms = millis(span).min(i64::MAX.cast_unsigned());
         state.retain_messages = messages.min(i64::MAX.cast_unsigned());
-        self.pending.state = true;
+        self.pending.settings = true;
         Ok(())
     }
 }

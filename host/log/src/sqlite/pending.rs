@@ -5,7 +5,7 @@
 use super::cache::Cache;
 use super::record;
 use super::rows::TopicId;
-use super::sql::{ManyRows, json_list};
+use super::sql::{ManyRows, Script, json_list};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,61 +60,44 @@ pub(super) struct Pending {
     pub(super) let_go: BTreeMap<TopicId, Vec<u64>>,
     /// Slots whose leases changed: group, slot.
     pub(super) slots: BTreeSet<(u64, u64)>,
+    /// Topics that are new, or of which more than the counts of what was published changed.
     pub(super) topics: BTreeSet<TopicId>,
+    /// Topics published to.
+    pub(super) published: BTreeSet<TopicId>,
+    /// Groups that moved: their cursor, leases or waiting rows.
     pub(super) groups: BTreeSet<u64>,
+    /// Groups with another policy.
+    pub(super) policies: BTreeSet<u64>,
+    /// The log's counters.
     pub(super) state: bool,
+    /// What was set for the whole log.
+    pub(super) settings: bool,
     /// Groups written in this transaction, for waking.
     pub(super) written_groups: BTreeSet<u64>,
 }
 
-static MESSAGES: ManyRows =
-    ManyRows::new("insert into message(id, size, record) values", "(?,?,?)", "");
-static WAITING: ManyRows = ManyRows::new(
-    "insert into waiting(grp, seq, state, due, attempts, failures, first_at, size, key_hash) values",
-    "(?,?,0,?,?,?,?,?,?)",
+static MESSAGES: ManyRows = ManyRows::insert("message(id, size, record)", 3, "");
+static WAITING: ManyRows = ManyRows::insert(
+    "waiting(grp, seq, state, due, attempts, failures, first_at, size, key_hash)",
+    9,
     "",
 );
-static DEAD: ManyRows = ManyRows::new(
-    "insert into dead(grp, seq, at, reason, attempts, failures, size) values",
-    "(?,?,?,?,?,?,?)",
-    "",
-);
-static HISTORY: ManyRows = ManyRows::new(
-    "insert into history(grp, seq, n, record) values",
-    "(?,?,?,?)",
+static DEAD: ManyRows =
+    ManyRows::insert("dead(grp, seq, at, reason, attempts, failures, size)", 7, "");
+static HISTORY: ManyRows = ManyRows::insert(
+    "history(grp, seq, n, record)",
+    4,
     "on conflict(grp, seq, n) do update set record = excluded.record",
 );
-static LEASES: ManyRows = ManyRows::new(
-    "insert into lease(id, grp, until, lo, hi, n, bytes, batch) values",
-    "(?,?,?,?,?,?,?,?)",
+static LEASES: ManyRows = ManyRows::insert(
+    "lease(id, grp, until, lo, hi, n, bytes, batch)",
+    8,
     "on conflict(id) do update set until = excluded.until, lo = excluded.lo, hi = excluded.hi,
        n = excluded.n, bytes = excluded.bytes, batch = excluded.batch",
 );
-static TOPICS: ManyRows = ManyRows::new(
-    "insert into topic(id, name, published, published_bytes, removed, removed_bytes, swept,
-       stragglers, unclaimed, floors) values",
-    "(?,?,?,?,?,?,?,?,?,?)",
-    "on conflict(id) do update set published = excluded.published,
-       published_bytes = excluded.published_bytes, removed = excluded.removed,
-       removed_bytes = excluded.removed_bytes, swept = excluded.swept,
-       stragglers = excluded.stragglers, unclaimed = excluded.unclaimed,
-       floors = excluded.floors",
-);
-static GROUPS: ManyRows = ManyRows::new(
-    "insert into grp(id, topic, name, cursor, passed, passed_bytes, version, waiting, dead, policy)
-     values",
-    "(?,?,?,?,?,?,?,?,?,?)",
-    "on conflict(id) do update set cursor = excluded.cursor, passed = excluded.passed,
-       passed_bytes = excluded.passed_bytes, version = excluded.version,
-       waiting = excluded.waiting, dead = excluded.dead, policy = excluded.policy",
-);
 
-/// A row that was changed must have been read in this transaction.
-fn stale(what: &'static str) -> sqlx::Error {
-    sqlx::Error::Protocol(format!("a {what} changed that was not read"))
-}
-
-fn int(number: u64) -> i64 {
+/// As SQLite stores it.
+pub(super) fn int(number: u64) -> i64 {
     number.cast_signed()
 }
 
@@ -126,19 +109,15 @@ impl Pending {
 
     /// Writes messages and waiting rows, so that queries see them.
     pub(super) async fn flush_rows(&mut self, conn: &mut SqliteConnection) -> sqlx::Result<()> {
-        let messages = std::mem::take(&mut self.messages);
-        MESSAGES
-            .run(conn, messages, |args, (id, size, record)| {
-                args.push(id);
-                args.push(int(size));
-                args.push(record);
-            })
-            .await?;
+        let mut script = Script::default();
+        self.join_messages(&mut script, conn).await?;
+        script.run(conn).await?;
         let waiting = std::mem::take(&mut self.waiting);
         WAITING
             .run(conn, waiting, |args, row| {
                 args.push(int(row.group));
                 args.push(int(row.sequence.0));
+                args.push(0_i64);
                 args.push(int(row.due.0));
                 args.push(row.attempts);
                 args.push(row.failures);
@@ -149,17 +128,37 @@ impl Pending {
             .await
     }
 
-    /// Writes everything; the cache says what rows have become.
-    pub(super) async fn flush(
+    /// Writes everything but what comes back as a script; the cache says what rows have become.
+    pub(super) async fn finish(
         &mut self,
         conn: &mut SqliteConnection,
         cache: &mut Cache,
-    ) -> sqlx::Result<()> {
-        self.flush_rows(conn).await?;
+    ) -> sqlx::Result<Script> {
+        if !self.waiting.is_empty() {
+            self.flush_rows(conn).await?;
+        }
         self.flush_ends(conn).await?;
-        self.flush_slots(conn, cache).await?;
         self.flush_let_go(conn, cache).await?;
-        self.flush_heads(conn, cache).await
+        let mut script = Script::default();
+        self.join_slots(&mut script, conn, cache).await?;
+        self.join_heads(&mut script, conn, cache).await?;
+        self.join_messages(&mut script, conn).await?;
+        Ok(script)
+    }
+
+    async fn join_messages(
+        &mut self,
+        script: &mut Script,
+        conn: &mut SqliteConnection,
+    ) -> sqlx::Result<()> {
+        let messages = std::mem::take(&mut self.messages);
+        MESSAGES
+            .join(script, conn, messages, |args, (id, size, record)| {
+                args.push(id);
+                args.push(int(size));
+                args.push(record);
+            })
+            .await
     }
 
     /// Dead letters and histories.
@@ -203,8 +202,10 @@ impl Pending {
         Ok(())
     }
 
-    async fn flush_slots(
+    /// Leases, a row a claim.
+    async fn join_slots(
         &mut self,
+        script: &mut Script,
         conn: &mut SqliteConnection,
         cache: &Cache,
     ) -> sqlx::Result<()> {
@@ -225,18 +226,23 @@ impl Pending {
             rows.push((slot, id, until, lo, hi, sequences.len() as u64, bytes, batch));
         }
         LEASES
-            .run(conn, rows, |args, (slot, group, until, lo, hi, n, bytes, batch)| {
+            .join(script, conn, rows, |args, (slot, group, until, lo, hi, n, bytes, batch)| {
                 for number in [slot, group, until.0, lo, hi, n, bytes] {
                     args.push(int(number));
                 }
                 args.push(batch);
             })
             .await?;
-        if !gone.is_empty() {
-            query("delete from lease where id in (select value from json_each(?))")
-                .bind(json_list(gone))
-                .execute(conn)
-                .await?;
+        match gone.as_slice() {
+            [] => {}
+            [slot] => {
+                script.add("delete from lease where id = ?");
+                script.bind(int(*slot));
+            }
+            slots => {
+                script.add("delete from lease where id in (select value from json_each(?))");
+                script.bind(json_list(slots.iter().copied()));
+            }
         }
         Ok(())
     }
@@ -285,78 +291,6 @@ impl Pending {
                 }
                 self.topics.insert(topic);
             }
-        }
-        Ok(())
-    }
-
-    /// The rows of topics, groups and the log itself.
-    async fn flush_heads(
-        &mut self,
-        conn: &mut SqliteConnection,
-        cache: &mut Cache,
-    ) -> sqlx::Result<()> {
-        let encode = |error: serde_json::Error| sqlx::Error::Encode(Box::new(error));
-        let mut topics = Vec::new();
-        for id in std::mem::take(&mut self.topics) {
-            let Some(row) = cache.topic_row(id) else { return Err(stale("topic")) };
-            let unclaimed = serde_json::to_string(&row.unclaimed).map_err(encode)?;
-            let floors = serde_json::to_string(&row.floors).map_err(encode)?;
-            let numbers = [
-                row.published,
-                row.published_bytes,
-                row.removed,
-                row.removed_bytes,
-                row.swept,
-                row.stragglers,
-            ];
-            topics.push((id, row.name.as_str().to_owned(), numbers, unclaimed, floors));
-        }
-        TOPICS
-            .run(conn, topics, |args, (id, name, numbers, unclaimed, floors)| {
-                args.push(int(id.0));
-                args.push(name);
-                for number in numbers {
-                    args.push(int(number));
-                }
-                args.push(unclaimed);
-                args.push(floors);
-            })
-            .await?;
-        let mut groups = Vec::new();
-        for id in std::mem::take(&mut self.groups) {
-            let Some(row) = cache.group_row_mut(id) else { return Err(stale("group")) };
-            row.version += 1;
-            self.written_groups.insert(id);
-            let policy = serde_json::to_string(&row.policy).map_err(encode)?;
-            let numbers =
-                [row.cursor.0, row.passed, row.passed_bytes, row.version, row.waiting, row.dead];
-            groups.push((id, row.topic, row.name.as_str().to_owned(), numbers, policy));
-        }
-        GROUPS
-            .run(conn, groups, |args, (id, topic, name, numbers, policy)| {
-                args.push(int(id));
-                args.push(int(topic.0));
-                args.push(name);
-                for number in numbers {
-                    args.push(int(number));
-                }
-                args.push(policy);
-            })
-            .await?;
-        if std::mem::take(&mut self.state) {
-            let state = cache.state(conn).await?;
-            query(
-                "update state set next_sequence = ?, last_ms = ?, next_slot = ?,
-                   topics_declared = ?, retain_ms = ?, retain_messages = ? where id = 1",
-            )
-            .bind(int(state.next_sequence))
-            .bind(int(state.last_ms))
-            .bind(int(state.next_slot))
-            .bind(state.declared_only)
-            .bind(int(state.retain_ms))
-            .bind(int(state.retain_messages))
-            .execute(conn)
-            .await?;
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ impl Writer {
         }
         self.touched.topics.insert(topic);
         self.pending.state = true;
-        self.pending.topics.insert(topic);
+        self.pending.published.insert(topic);
         self.pending.messages.push((topic.rowid(id.sequence), size, record));
         Ok(id)
     }

@@ -1,7 +1,7 @@
 //! The transaction: taking the write lock, committing, and what follows from a failure.
 
 use super::cache::Cache;
-use super::command::{Fail, storage_error};
+use super::command::storage_error;
 use super::pending::Pending;
 use super::writer::{TICK, Touched, Writer};
 use crate::error::LogError;
@@ -54,16 +54,15 @@ impl Writer {
     }
 
     pub(super) async fn commit(&mut self) -> Result<(), sqlx::Error> {
-        match self.flush().await {
-            Ok(()) => {}
-            Err(Fail::Storage(error)) => return Err(error),
-            Err(Fail::Refused(_)) => return Err(sqlx::Error::PoolClosed),
-        }
         let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
+        let mut script = self.pending.finish(conn, &mut self.cache).await?;
         #[cfg(feature = "testing")]
-        self.faults.before_commit(conn).await?;
-        query("commit").execute(conn).await?;
-        Ok(())
+        if self.faults.before_commit(conn).await? {
+            script.add("rollback");
+        }
+        // In one string: an error of any statement, COMMIT's too, is this call's error.
+        script.add("commit");
+        script.run(conn).await
     }
 
     /// After a failure nothing that was remembered is trusted, and the connection is replaced:

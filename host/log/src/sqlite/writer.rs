@@ -139,7 +139,8 @@ impl Writer {
     /// Writes everything.
     pub(super) async fn flush(&mut self) -> Result<(), Fail> {
         let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed.into()) };
-        Ok(self.pending.flush(conn, &mut self.cache).await?)
+        let script = self.pending.finish(conn, &mut self.cache).await?;
+        Ok(script.run(conn).await?)
     }
 
     /// Serves commands until nobody can send any, or one says close.
