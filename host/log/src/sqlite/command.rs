@@ -96,8 +96,9 @@ impl Command {
     /// release costs a duplicate at most (law 1).
     pub(super) fn must_sync(&self) -> bool {
         match self {
-            // One that declares its group owes a sync, which the writer makes up for.
-            Self::Claim(..) | Self::Extend(..) | Self::Sweep(..) => false,
+            // A claim that declares its group owes a sync, which the writer makes up for; closing
+            // is no part of a transaction.
+            Self::Claim(..) | Self::Extend(..) | Self::Sweep(..) | Self::Close(_) => false,
             Self::Settle(settlements, _) => settlements.iter().any(|settlement| {
                 matches!(settlement.disposition, Disposition::Ack { .. } | Disposition::DeadLetter)
             }),
@@ -106,8 +107,7 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::Redrive(..)
             | Self::PurgeDead(..)
-            | Self::SetRetain(..)
-            | Self::Close(_) => true,
+            | Self::SetRetain(..) => true,
         }
     }
 

@@ -165,13 +165,13 @@ impl Writer {
                     continue;
                 }
             };
-            let batch = gather(first, &mut commands, expected).await;
+            let (batch, begun) = gather(first, &mut commands, expected, self.begin(true)).await;
             expected = batch.len();
             let (closes, batch): (Vec<_>, Vec<_>) =
                 batch.into_iter().partition(|command| matches!(command, Command::Close(_)));
             let closing = !closes.is_empty();
             if !batch.is_empty() {
-                self.transact(batch).await;
+                self.transact(batch, begun).await;
             }
             for close in closes {
                 close.refuse()(None);
@@ -195,12 +195,16 @@ impl Writer {
         next.since(self.time.now())
     }
 
-    /// One transaction for all of `batch`, then the answers.
-    async fn transact(&mut self, mut batch: Vec<Command>) {
+    /// One transaction for all of `batch`, then the answers. `begun`: what beginning it answered,
+    /// where that was done already.
+    async fn transact(&mut self, mut batch: Vec<Command>, begun: Option<Result<(), sqlx::Error>>) {
         batch.sort_by_key(Command::rank);
-        let synced = batch.iter().any(Command::must_sync);
+        let begun = match begun {
+            Some(begun) => begun,
+            None => self.begin(batch.iter().any(Command::must_sync)).await,
+        };
         let mut answers = Vec::with_capacity(batch.len());
-        match self.attempt(batch, synced, &mut answers).await {
+        match self.attempt(batch, begun, &mut answers).await {
             Ok(()) => {
                 for answer in answers {
                     answer(None);
@@ -217,15 +221,15 @@ impl Writer {
         }
     }
 
-    /// Everything up to COMMIT. On an error the answers of all commands are in `answers`, and the
+    /// Everything from BEGIN up to COMMIT. On an error the answers of all commands are in `answers`, and the
     /// transaction's fate is: not committed, or unknown to us.
     async fn attempt(
         &mut self,
         batch: Vec<Command>,
-        synced: bool,
+        begun: Result<(), sqlx::Error>,
         answers: &mut Vec<Answer>,
     ) -> Result<(), sqlx::Error> {
-        let mut failed = self.begin(synced).await.err();
+        let mut failed = begun.err();
         for command in batch {
             if failed.is_some() {
                 answers.push(command.refuse());
