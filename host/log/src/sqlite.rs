@@ -12,6 +12,7 @@ mod command;
 mod counts;
 #[cfg(feature = "testing")]
 mod faults;
+mod floors;
 mod gather;
 mod groups;
 mod heads;

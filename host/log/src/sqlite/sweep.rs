@@ -5,9 +5,11 @@
 
 use super::cache::unsigned;
 use super::command::{Fail, SweepFrom};
-use super::rows::{Floor, TopicId};
+use super::floors::{aged_floor, next_look, note_floor};
+use super::rows::TopicId;
 use super::sql::json_list;
 use super::writer::Writer;
+use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,6 +48,14 @@ struct Step {
     more: bool,
 }
 
+/// What goes in one piece.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    last: u64,
+    messages: u64,
+    bytes: u64,
+}
+
 impl Walk {
     /// What goes of `ids`, of which some are held. What is held behind the last one that goes may
     /// yet be kept for `retain`, so it is not passed by. `whole`: nothing lies behind `ids`.
@@ -76,8 +86,6 @@ impl Walk {
 
 /// Most messages one step looks at.
 pub(super) const CHUNK: u64 = 4_096;
-/// Most samples kept of when a topic's floor was where.
-const FLOORS_KEPT: usize = 16;
 /// Most topics one step of a sweep by command looks at.
 const TOPICS_A_STEP: i64 = 64;
 
@@ -149,24 +157,81 @@ impl Writer {
         if floor.0 <= swept {
             return Ok(nothing);
         }
-        let (conn, _) = self.parts()?;
-        let total = query("select count(*) from message where id > ? and id <= ?")
-            .bind(topic.rowid(Sequence(swept)))
-            .bind(topic.rowid(floor))
-            .fetch_one(&mut *conn)
-            .await?;
-        let total = unsigned(&total, 0)?;
+        let total = self.stored(topic, swept, floor).await?;
         if aged <= swept && total <= state.retain_messages {
             return Ok(nothing);
         }
-        let unneeded = total.saturating_sub(self.count_held(&groups, swept, floor.0).await?);
+        let held = self.count_held(topic, &groups, swept, floor.0).await?;
+        let unneeded = total.saturating_sub(held);
         let beyond = unneeded.saturating_sub(state.retain_messages);
         if aged <= swept && beyond == 0 {
             return Ok(nothing);
         }
         let walk = Walk { swept, floor, aged, beyond };
-        let swept = self.walk(topic, &groups, walk).await?;
+        let swept = if held == 0 {
+            self.cut(topic, walk, total).await?
+        } else {
+            self.walk(topic, &groups, walk).await?
+        };
         Ok(Swept { look_at: Some(now.after(Duration::from_millis(state.retain_ms / 16))), ..swept })
+    }
+
+    /// How many messages lie after `swept` up to `floor`.
+    async fn stored(&mut self, topic: TopicId, swept: u64, floor: Sequence) -> Result<u64, Fail> {
+        let (conn, cache) = self.parts()?;
+        let count = async |conn: &mut SqliteConnection, after: u64, up_to: u64| {
+            let row = query("select count(*) from message where id > ? and id <= ?")
+                .bind(topic.rowid(Sequence(after)))
+                .bind(topic.rowid(Sequence(up_to)))
+                .fetch_one(conn)
+                .await?;
+            unsigned(&row, 0)
+        };
+        let Some(row) = cache.topic_row(topic) else { return Ok(0) };
+        let groups = row.groups.iter().filter_map(|id| cache.group_row(*id));
+        // How many the slowest group has passed is known, and how many of those are gone; what it
+        // passed beyond the floor is mostly far less than what lies before.
+        if let Some(slowest) = groups.min_by_key(|group| group.cursor)
+            && slowest.cursor >= floor
+            && slowest.cursor.0 - floor.0 < floor.0 - swept
+        {
+            let (passed, gone) = (slowest.passed, row.removed + row.stragglers);
+            let beyond = count(conn, floor.0, slowest.cursor.0).await?;
+            return Ok(passed.saturating_sub(gone + beyond));
+        }
+        Ok(count(conn, swept, floor.0).await?)
+    }
+
+    /// Removes what may go of the next so many messages where nothing is held: one range, of which
+    /// only its end and its size are read. There are `total` up to the floor.
+    async fn cut(&mut self, topic: TopicId, walk: Walk, total: u64) -> Result<Swept, Fail> {
+        let (conn, _) = self.parts()?;
+        let mut range = Range { last: walk.swept, messages: 0, bytes: 0 };
+        for (up_to, most) in [(walk.floor.0, walk.beyond), (walk.aged.min(walk.floor.0), CHUNK)] {
+            if most == 0 || up_to <= range.last {
+                continue;
+            }
+            let row = query(
+                "select max(id), count(*), sum(size) from
+                   (select id, size from message where id > ? and id <= ? order by id limit ?)",
+            )
+            .bind(topic.rowid(Sequence(walk.swept)))
+            .bind(topic.rowid(Sequence(up_to)))
+            .bind(most.min(CHUNK).cast_signed())
+            .fetch_one(&mut *conn)
+            .await?;
+            let messages = unsigned(&row, 1)?;
+            if messages > range.messages {
+                let last = TopicId::sequence(row.try_get(0)?).0;
+                range = Range { last, messages, bytes: unsigned(&row, 2)? };
+            }
+        }
+        if range.messages >= total {
+            range.last = walk.floor.0;
+        }
+        let more = range.messages >= CHUNK && total > range.messages;
+        self.remove_range(topic, walk.swept, &range, &[]).await?;
+        Ok(Swept { gone: range.messages, more, look_at: None })
     }
 
     /// Removes what may go of the next so many messages.
@@ -185,41 +250,54 @@ impl Writer {
         let whole = (ids.len() as u64) < CHUNK;
         let held = self.held(groups, walk.swept, ids.last().copied().unwrap_or(0)).await?;
         let step = walk.step(&ids, &held, whole);
-        self.remove_range(topic, walk.swept, step.last, &step.passed_by).await?;
+        let range = self.measure(topic, walk.swept, &step).await?;
+        self.remove_range(topic, walk.swept, &range, &step.passed_by).await?;
         Ok(Swept { gone: step.gone, more: step.more, look_at: None })
     }
 
-    /// Removes what lies after `swept` up to `last`, but for `passed_by`.
+    /// What a step removes, measured.
+    async fn measure(&mut self, topic: TopicId, swept: u64, step: &Step) -> Result<Range, Fail> {
+        let (conn, _) = self.parts()?;
+        let row = query(
+            "select count(*), sum(size) from message
+              where id > ?1 and id <= ?2 and id not in (select ?3 + value from json_each(?4))",
+        )
+        .bind(topic.rowid(Sequence(swept)))
+        .bind(topic.rowid(Sequence(step.last)))
+        .bind(topic.rowid(Sequence(0)))
+        .bind(json_list(step.passed_by.iter().copied()))
+        .fetch_one(conn)
+        .await?;
+        Ok(Range { last: step.last, messages: unsigned(&row, 0)?, bytes: unsigned(&row, 1)? })
+    }
+
+    /// Removes what lies after `swept` in `range`, but for `passed_by`.
     async fn remove_range(
         &mut self,
         topic: TopicId,
         swept: u64,
-        last: u64,
+        range: &Range,
         passed_by: &[u64],
     ) -> Result<(), Fail> {
         let (conn, cache) = self.parts()?;
-        let but = json_list(passed_by.iter().copied());
-        let condition = if passed_by.is_empty() {
-            "id > ?1 and id <= ?2"
+        let delete = if passed_by.is_empty() {
+            "delete from message where id > ?1 and id <= ?2"
         } else {
-            "id > ?1 and id <= ?2 and id not in (select ?3 + value from json_each(?4))"
+            "delete from message where id > ?1 and id <= ?2
+                and id not in (select ?3 + value from json_each(?4))"
         };
-        let bind = |sql: String| {
-            query(sqlx::AssertSqlSafe(sql))
-                .bind(topic.rowid(Sequence(swept)))
-                .bind(topic.rowid(Sequence(last)))
-                .bind(topic.rowid(Sequence(0)))
-                .bind(but.clone())
-        };
-        let sums = bind(format!("select count(*), sum(size) from message where {condition}"))
-            .fetch_one(&mut *conn)
+        query(delete)
+            .bind(topic.rowid(Sequence(swept)))
+            .bind(topic.rowid(Sequence(range.last)))
+            .bind(topic.rowid(Sequence(0)))
+            .bind(json_list(passed_by.iter().copied()))
+            .execute(&mut *conn)
             .await?;
-        bind(format!("delete from message where {condition}")).execute(&mut *conn).await?;
         if let Some(row) = cache.topic_row_mut(topic) {
-            row.removed += unsigned(&sums, 0)?;
-            row.removed_bytes += unsigned(&sums, 1)?;
+            row.removed += range.messages;
+            row.removed_bytes += range.bytes;
             row.stragglers += passed_by.len() as u64;
-            row.swept = last;
+            row.swept = range.last;
         }
         self.pending.topics.insert(topic);
         Ok(())
@@ -249,9 +327,19 @@ impl Writer {
     }
 
     /// How many messages of a range some group waits for or has buried.
-    async fn count_held(&mut self, groups: &str, after: u64, up_to: u64) -> Result<u64, Fail> {
+    async fn count_held(
+        &mut self,
+        topic: TopicId,
+        groups: &str,
+        after: u64,
+        up_to: u64,
+    ) -> Result<u64, Fail> {
         self.flush().await?;
-        let (conn, _) = self.parts()?;
+        let (conn, cache) = self.parts()?;
+        let ids = cache.topic_row(topic).map_or(&[][..], |row| &row.groups);
+        if ids.iter().all(|id| cache.group_row(*id).is_some_and(|g| g.waiting + g.dead == 0)) {
+            return Ok(0);
+        }
         let row = query(
             "select count(*) from (
                select seq from waiting
@@ -287,66 +375,9 @@ impl Writer {
     }
 }
 
-/// Samples the floor, at most sixteen times in `retain`; whether a sample was taken.
-fn note_floor(floors: &mut Vec<Floor>, now: Timestamp, floor: Sequence, retain_ms: u64) -> bool {
-    let apart = retain_ms / FLOORS_KEPT as u64;
-    let wanted = floors
-        .last()
-        .is_none_or(|last| last.floor < floor.0 && now.0.saturating_sub(last.at) >= apart);
-    if wanted {
-        // Of those that have aged, only the newest tells anything.
-        let aged = floors.iter().take_while(|sample| sample.at + retain_ms <= now.0).count();
-        floors.drain(..aged.saturating_sub(1));
-        floors.push(Floor { at: now.0, floor: floor.0 });
-    }
-    wanted
-}
-
-/// When something that is kept now will have aged, or the floor is to be sampled again.
-fn next_look(
-    floors: &[Floor],
-    swept: u64,
-    floor: Sequence,
-    now: Timestamp,
-    retain_ms: u64,
-) -> Option<Timestamp> {
-    if floor.0 <= swept {
-        return None;
-    }
-    let aging = floors.iter().find(|sample| sample.floor > swept);
-    let aged_at = aging.map(|sample| Timestamp(sample.at.saturating_add(retain_ms)));
-    let again = Timestamp(now.0.saturating_add((retain_ms / FLOORS_KEPT as u64).max(1)));
-    Some(aged_at.filter(|at| *at > now).unwrap_or(again))
-}
-
-/// The floor as it was `retain` ago.
-fn aged_floor(floors: &[Floor], now: Timestamp, retain_ms: u64) -> u64 {
-    floors
-        .iter()
-        .rev()
-        .find(|sample| sample.at.saturating_add(retain_ms) <= now.0)
-        .map_or(0, |sample| sample.floor)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_floor_counts_once_it_is_as_old_as_retain() {
-        let mut floors = Vec::new();
-        assert!(note_floor(&mut floors, Timestamp(1_000), Sequence(5), 1_600));
-        assert!(!note_floor(&mut floors, Timestamp(1_050), Sequence(9), 1_600), "too soon");
-        assert!(note_floor(&mut floors, Timestamp(1_100), Sequence(9), 1_600));
-        assert!(!note_floor(&mut floors, Timestamp(2_000), Sequence(9), 1_600), "no news");
-        assert_eq!(aged_floor(&floors, Timestamp(2_599), 1_600), 0);
-        assert_eq!(aged_floor(&floors, Timestamp(2_600), 1_600), 5);
-        assert_eq!(aged_floor(&floors, Timestamp(9_999), 1_600), 9);
-        for at in 1..1_000 {
-            note_floor(&mut floors, Timestamp(10_000 + at * 10), Sequence(100 + at), 1_600);
-            assert!(floors.len() <= FLOORS_KEPT + 2, "{}", floors.len());
-        }
-    }
 
     #[test]
     fn what_is_held_is_passed_by_only_on_the_way_to_what_goes() {
