@@ -35,6 +35,7 @@ async fn read(log: &DynLog, topic: &str) -> Vec<Arc<Message>> {
             worker: "test".into(),
             max: NonZeroUsize::new(500).unwrap(),
             start: Some(Start::Earliest),
+            prefer: windlass_log::Prefer::Order,
         };
         let claims = match log.claim(request).await {
             Ok(claims) => claims,

@@ -25,8 +25,25 @@ pub struct NameError {
 ///
 /// `orders` never includes `orders/created`. 1 to 255 bytes of UTF-8 without control characters,
 /// `*` or `>`, without a leading, trailing or double `/`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(try_from = "String", into = "String")]
 pub struct Topic(Arc<str>);
+
+impl TryFrom<String> for Topic {
+    type Error = NameError;
+
+    fn try_from(name: String) -> Result<Self, NameError> {
+        Self::new(&name)
+    }
+}
+
+impl From<Topic> for String {
+    fn from(topic: Topic) -> Self {
+        topic.as_str().to_owned()
+    }
+}
 
 /// A durable reading position on a topic. The one named by nothing is the work queue.
 ///

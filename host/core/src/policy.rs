@@ -1,5 +1,6 @@
 //! What a group allows: attempts, leases, waiting between attempts.
 
+use crate::name::Topic;
 use crate::time::millis;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -63,6 +64,9 @@ pub struct GroupPolicy {
     pub backoff: Backoff,
     /// Most messages leased at a time.
     pub in_flight_max: NonZeroU32,
+    /// Where a copy of each new dead letter is published, in the transaction that makes it one.
+    #[serde(default)]
+    pub dead_letter_topic: Option<Topic>,
 }
 
 impl Default for GroupPolicy {
@@ -72,6 +76,7 @@ impl Default for GroupPolicy {
             lease: Duration::from_secs(30),
             backoff: Backoff::default(),
             in_flight_max: NonZeroU32::MIN.saturating_add(9_999),
+            dead_letter_topic: None,
         }
     }
 }

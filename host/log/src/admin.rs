@@ -2,6 +2,8 @@
 
 use crate::api::Start;
 use crate::error::LogError;
+use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest};
+use crate::waiter::Waiter;
 use async_trait::async_trait;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -82,6 +84,8 @@ pub struct GroupState {
     pub counts: Counts,
     /// Its policy.
     pub policy: GroupPolicy,
+    /// Dead letters whose copy the policy's dead-letter topic did not take, since the group is there.
+    pub copies_missed: u64,
 }
 
 /// One topic as it stands.
@@ -120,6 +124,27 @@ pub struct DeadLetter {
     pub message: Option<Message>,
 }
 
+/// Which dead letters are meant; those that fit every part that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeadLetterFilter {
+    /// Only this message.
+    pub id: Option<MessageId>,
+    /// Only those that died at or after this log time.
+    pub since: Option<Timestamp>,
+    /// Only those of exactly this reason.
+    pub reason: Option<String>,
+}
+
+impl DeadLetterFilter {
+    /// Whether a dead letter is meant.
+    #[must_use]
+    pub fn fits(&self, id: MessageId, at: Timestamp, reason: &str) -> bool {
+        self.id.is_none_or(|wanted| wanted == id)
+            && self.since.is_none_or(|since| at >= since)
+            && self.reason.as_ref().is_none_or(|wanted| wanted == reason)
+    }
+}
+
 /// Which dead letters to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterQuery {
@@ -127,8 +152,8 @@ pub struct DeadLetterQuery {
     pub topic: Topic,
     /// Of this group; of all when none is named.
     pub group: Option<Group>,
-    /// Only this message.
-    pub id: Option<MessageId>,
+    /// Only these.
+    pub filter: DeadLetterFilter,
     /// Only after this place in the order of groups and sequences.
     pub after: Option<(Group, MessageId)>,
     /// At most so many.
@@ -162,9 +187,49 @@ pub trait LogAdmin: Send + Sync {
     /// A page of dead letters, by group and sequence.
     async fn dead_letters(&self, query: DeadLetterQuery) -> Result<Vec<DeadLetter>, LogError>;
 
-    /// Makes dead letters of a group (of all groups of the topic when none is named) claimable at
-    /// once, with fresh attempts. Id, history and metadata stay.
-    async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError>;
+    /// Declares one group that must not be there yet; [`LogError::BusyGroup`] where it is.
+    async fn add_group(&self, group: GroupSpec) -> Result<(), LogError>;
+
+    /// Deletes a group: what it had not settled counts as settled, claims of it are void. One with
+    /// dead letters only where `force` is set, and they go too; else [`LogError::GroupHasDead`].
+    /// Answers how it stood.
+    async fn remove_group(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        force: bool,
+    ) -> Result<Counts, LogError>;
+
+    /// A page of what is leased, waiting or parked, in order of sequence.
+    async fn pending(&self, query: PendingQuery) -> Result<Vec<Pending>, LogError>;
+
+    /// One stored message, wherever it lies; none where no topic has it (any more).
+    async fn message(&self, id: MessageId) -> Result<Option<MessageState>, LogError>;
+
+    /// Settles a message without handling it, in `group` or in all groups of its topic: whether it
+    /// is new, waits, is parked or leased (that claim is void then). What is settled or dead stays
+    /// so. Answers in how many groups something changed.
+    async fn cancel(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError>;
+
+    /// Makes a message due at once where it waits for a time, in `group` or in all groups of its
+    /// topic. Answers in how many groups something changed.
+    async fn make_due(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError>;
+
+    /// A page of a topic's stream; nothing is held between pages.
+    async fn stream(&self, request: ReadRequest) -> Result<ReadPage, LogError>;
+
+    /// Tells when `topic` may have something new to read. It may tell once too often, never once
+    /// too little.
+    fn arrivals(&self, topic: &Topic) -> Waiter;
+
+    /// Makes those dead letters of a group (of all groups of the topic when none is named) that
+    /// `filter` means claimable at once, with fresh attempts. Id, history and metadata stay.
+    async fn redrive(
+        &self,
+        topic: &Topic,
+        group: Option<&Group>,
+        filter: &DeadLetterFilter,
+    ) -> Result<Redriven, LogError>;
 
     /// Removes dead letters for good; how many there were.
     async fn purge_dead(&self, topic: &Topic, group: Option<&Group>) -> Result<u64, LogError>;

@@ -66,6 +66,12 @@ pub enum Start {
     Earliest,
     /// Only what is published from now on.
     Latest,
+    /// The first message published at or after this log time.
+    Time(Timestamp),
+    /// This message, whether it is still stored or not.
+    At(MessageId),
+    /// The one behind this message.
+    After(MessageId),
 }
 
 /// A wish for work.
@@ -81,6 +87,20 @@ pub struct ClaimRequest {
     pub max: NonZeroUsize,
     /// Declares the group where it is not known; ignored where it is.
     pub start: Option<Start>,
+    /// What is given first.
+    pub prefer: Prefer,
+}
+
+/// What a claim is given first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Prefer {
+    /// The order of law 6.
+    #[default]
+    Order,
+    /// Whatever has been tried least: new messages first, then what waits and is due, fewest
+    /// attempts first. For a paused consumer's probe (law 26), so that an outage does not use up
+    /// the attempts of one message.
+    Untried,
 }
 
 /// The right to work on one message until the lease ends.

@@ -1,7 +1,7 @@
 //! What a log can answer instead of doing it.
 
 use std::sync::Arc;
-use windlass_core::{Group, MessageError, Topic};
+use windlass_core::{Group, MessageError, MessageId, Topic};
 
 /// Why a log did not do what was asked. Except for [`LogError::Unavailable`], where a commit's fate
 /// may be unknown after a crash of the machine, nothing was stored or changed.
@@ -33,6 +33,30 @@ pub enum LogError {
         /// The unknown group.
         group: Group,
     },
+    /// The group is there already.
+    #[error("BUSYGROUP: topic `{topic}` has a group `{group}` already")]
+    BusyGroup {
+        /// On this topic.
+        topic: Topic,
+        /// The known group.
+        group: Group,
+    },
+    /// The group has dead letters, which would go with it.
+    #[error("group `{group}` of topic `{topic}` has {dead} dead letters")]
+    GroupHasDead {
+        /// On this topic.
+        topic: Topic,
+        /// The group.
+        group: Group,
+        /// How many.
+        dead: u64,
+    },
+    /// No topic holds a message of this id (any more).
+    #[error("no message {0} is stored")]
+    NoMessage(MessageId),
+    /// The log was opened to be read only.
+    #[error("the log was opened to be read only")]
+    ReadOnly,
     /// The topic was never declared or published to.
     #[error("there is no topic `{0}`")]
     NoTopic(Topic),

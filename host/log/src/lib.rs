@@ -17,6 +17,7 @@ pub mod admin;
 pub mod api;
 pub mod clock;
 mod error;
+pub mod inspect;
 pub mod memory;
 pub mod sqlite;
 mod validate;
@@ -26,14 +27,18 @@ mod waiter;
 pub mod conformance;
 
 pub use admin::{
-    Counts, DeadLetter, DeadLetterQuery, Declared, GroupSpec, GroupState, LogAdmin, Redriven,
-    TopicState, TopicsMode,
+    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, GroupState,
+    LogAdmin, Redriven, TopicState, TopicsMode,
 };
 pub use api::{
-    Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
-    Settlement, Start,
+    Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Prefer, Published,
+    Settled, Settlement, Start,
 };
 pub use error::LogError;
+pub use inspect::{
+    MessageState, Pending, PendingQuery, Place, ReadFrom, ReadGap, ReadMessage, ReadPage,
+    ReadRequest, Standing,
+};
 pub use waiter::Waiter;
 
 use std::sync::Arc;

@@ -12,7 +12,8 @@ mod state;
 mod sweep;
 
 use crate::admin::{
-    DeadLetter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven, TopicState, TopicsMode,
+    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
+    TopicState, TopicsMode,
 };
 use crate::api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
@@ -20,13 +21,14 @@ use crate::api::{
 };
 use crate::clock::{Clock, LogTime, offset_after_boot};
 use crate::error::LogError;
+use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest};
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
 use state::{Moment, State, Wakes};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
-use windlass_core::{Group, NewMessage, Timestamp, Topic};
+use windlass_core::{Group, MessageId, NewMessage, Timestamp, Topic};
 
 /// How long what is not needed is kept, unless set otherwise.
 const RETAIN: (Duration, u64) = (Duration::from_mins(5), 10_000);
@@ -219,7 +221,49 @@ impl LogAdmin for MemoryLog {
         self.act(|state, _, _| state.dead_letters(&query))?
     }
 
-    async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError> {
+    async fn add_group(&self, _group: GroupSpec) -> Result<(), LogError> {
+        Err(LogError::NotBuilt("adding a group"))
+    }
+
+    async fn remove_group(
+        &self,
+        _topic: &Topic,
+        _group: &Group,
+        _force: bool,
+    ) -> Result<Counts, LogError> {
+        Err(LogError::NotBuilt("removing a group"))
+    }
+
+    async fn pending(&self, _query: PendingQuery) -> Result<Vec<Pending>, LogError> {
+        Err(LogError::NotBuilt("listing deliveries"))
+    }
+
+    async fn message(&self, _id: MessageId) -> Result<Option<MessageState>, LogError> {
+        Err(LogError::NotBuilt("showing a message"))
+    }
+
+    async fn cancel(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {
+        Err(LogError::NotBuilt("cancelling a message"))
+    }
+
+    async fn make_due(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {
+        Err(LogError::NotBuilt("making a message due"))
+    }
+
+    async fn stream(&self, _request: ReadRequest) -> Result<ReadPage, LogError> {
+        Err(LogError::NotBuilt("reading a topic's stream"))
+    }
+
+    fn arrivals(&self, topic: &Topic) -> Waiter {
+        self.waiters.add(topic, &Group::default())
+    }
+
+    async fn redrive(
+        &self,
+        topic: &Topic,
+        group: Option<&Group>,
+        _filter: &DeadLetterFilter,
+    ) -> Result<Redriven, LogError> {
         self.act(|state, at, wakes| state.redrive(topic, group, at.now, wakes))?
     }
 

@@ -38,7 +38,8 @@ pub use faults::Faults;
 pub use open::{FILE_NAME, OpenError, OpenOptions};
 
 use crate::admin::{
-    DeadLetter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven, TopicState, TopicsMode,
+    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
+    TopicState, TopicsMode,
 };
 use crate::api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
@@ -46,6 +47,7 @@ use crate::api::{
 };
 use crate::clock::LogTime;
 use crate::error::LogError;
+use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest};
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
 use command::{Command, Place, Reply, storage_error};
@@ -57,7 +59,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
-use windlass_core::{Group, NewMessage, Timestamp, Topic};
+use windlass_core::{Group, MessageId, NewMessage, Timestamp, Topic};
 
 /// Callers that may queue for the writer before the next one waits.
 const QUEUE: usize = 4_096;
@@ -192,7 +194,49 @@ impl LogAdmin for SqliteLog {
         self.read(async |conn| letters::dead_letters(conn, &wanted).await).await?
     }
 
-    async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError> {
+    async fn add_group(&self, _group: GroupSpec) -> Result<(), LogError> {
+        Err(LogError::NotBuilt("adding a group"))
+    }
+
+    async fn remove_group(
+        &self,
+        _topic: &Topic,
+        _group: &Group,
+        _force: bool,
+    ) -> Result<Counts, LogError> {
+        Err(LogError::NotBuilt("removing a group"))
+    }
+
+    async fn pending(&self, _query: PendingQuery) -> Result<Vec<Pending>, LogError> {
+        Err(LogError::NotBuilt("listing deliveries"))
+    }
+
+    async fn message(&self, _id: MessageId) -> Result<Option<MessageState>, LogError> {
+        Err(LogError::NotBuilt("showing a message"))
+    }
+
+    async fn cancel(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {
+        Err(LogError::NotBuilt("cancelling a message"))
+    }
+
+    async fn make_due(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {
+        Err(LogError::NotBuilt("making a message due"))
+    }
+
+    async fn stream(&self, _request: ReadRequest) -> Result<ReadPage, LogError> {
+        Err(LogError::NotBuilt("reading a topic's stream"))
+    }
+
+    fn arrivals(&self, topic: &Topic) -> Waiter {
+        self.waiters.add(topic, &Group::default())
+    }
+
+    async fn redrive(
+        &self,
+        topic: &Topic,
+        group: Option<&Group>,
+        _filter: &DeadLetterFilter,
+    ) -> Result<Redriven, LogError> {
         let (mut moved, mut after) = (0, Place::default());
         loop {
             let (topic, group) = (topic.clone(), group.cloned());

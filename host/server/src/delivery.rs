@@ -189,6 +189,10 @@ fn remedy(error: &LogError) -> Remedy {
         LogError::TooLarge { .. }
         | LogError::NoGroup { .. }
         | LogError::NotBuilt(_)
+        | LogError::BusyGroup { .. }
+        | LogError::GroupHasDead { .. }
+        | LogError::NoMessage(_)
+        | LogError::ReadOnly
         | LogError::Exhausted(_) => Remedy::Somebody,
     }
 }

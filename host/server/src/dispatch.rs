@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass_core::{Group, GroupPolicy, Topic};
+use windlass_log::Prefer;
 use windlass_log::{Claim, ClaimRequest, DynLog, LogError, Start};
 
 /// Deliveries of a process at a time.
@@ -110,6 +111,10 @@ impl Shared {
             LogError::TooLarge { .. }
             | LogError::UndeclaredTopic(_)
             | LogError::NoGroup { .. }
+            | LogError::BusyGroup { .. }
+            | LogError::GroupHasDead { .. }
+            | LogError::NoMessage(_)
+            | LogError::ReadOnly
             | LogError::NoTopic(_)
             | LogError::NotBuilt(_)
             | LogError::Exhausted(_) => false,
@@ -265,6 +270,7 @@ impl Source {
             max: NonZeroUsize::new(max).unwrap_or(NonZeroUsize::MIN),
             // The group was declared; should an operator delete it, it begins anew.
             start: Some(self.consumer.start),
+            prefer: Prefer::Order,
         };
         let mut wait = RETRY_FIRST;
         let mut in_trouble = false;

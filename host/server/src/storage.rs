@@ -130,6 +130,10 @@ fn must_wait(error: &LogError, patience: Patience) -> bool {
         LogError::TooLarge { .. }
         | LogError::UndeclaredTopic(_)
         | LogError::NoGroup { .. }
+        | LogError::BusyGroup { .. }
+        | LogError::GroupHasDead { .. }
+        | LogError::NoMessage(_)
+        | LogError::ReadOnly
         | LogError::NoTopic(_)
         | LogError::NotBuilt(_)
         | LogError::Closed

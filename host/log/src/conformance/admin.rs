@@ -5,12 +5,19 @@ use super::kit::{
     ack, bury_one, claim, claim_one, counts, dead, declare, group, ids, let_end, message, policy,
     publish, retried, s, settle, some, topic, until_counts,
 };
+use crate::DeadLetterFilter;
 use crate::{DeadLetterQuery, DynLog, LogError, Redriven, Settled};
 use std::collections::BTreeSet;
 use windlass_core::Disposition;
 
 fn query(on: &str) -> DeadLetterQuery {
-    DeadLetterQuery { topic: topic(on), group: None, id: None, after: None, limit: some(2) }
+    DeadLetterQuery {
+        topic: topic(on),
+        group: None,
+        filter: DeadLetterFilter::default(),
+        after: None,
+        limit: some(2),
+    }
 }
 
 /// Two groups with three dead letters each, the later messages dead first.
@@ -52,14 +59,20 @@ pub async fn one_dead_letter_is_shown_by_id(h: &dyn Harness) {
     let log = h.log();
     bury_six(&log).await;
     let wanted = dead(&log, "t").await[1].id;
-    let by_id = DeadLetterQuery { id: Some(wanted), ..query("t") };
+    let by_id = DeadLetterQuery {
+        filter: DeadLetterFilter { id: Some(wanted), ..DeadLetterFilter::default() },
+        ..query("t")
+    };
     let found = log.dead_letters(by_id.clone()).await.unwrap();
     let groups: Vec<_> = found.iter().map(|dead| (dead.group.as_str(), dead.id)).collect();
     assert_eq!(groups, [("a", wanted), ("b", wanted)]);
     log.purge_dead(&topic("t"), Some(&group("a"))).await.unwrap();
     assert_eq!(log.dead_letters(by_id.clone()).await.unwrap().len(), 1);
     let other = publish(&log, "t", 1).await[0];
-    let by_id = DeadLetterQuery { id: Some(other), ..by_id };
+    let by_id = DeadLetterQuery {
+        filter: DeadLetterFilter { id: Some(other), ..DeadLetterFilter::default() },
+        ..by_id
+    };
     assert_eq!(log.dead_letters(by_id).await.unwrap(), []);
 }
 
@@ -75,10 +88,14 @@ pub async fn redrive_gives_each_once_with_fresh_attempts(h: &dyn Harness) {
         assert_eq!(settle(&log, &claim, retried(s(0))).await, Settled::DeadLettered);
     }
     publish(&log, "t", 1).await;
-    let answer = log.redrive(&topic("t"), None).await.unwrap();
+    let answer = log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     assert_eq!(answer, Redriven { moved: 3, of: 3 });
     assert_eq!(counts(&log, "t", "g").await, (4, 0, 0, 0));
-    assert_eq!(log.redrive(&topic("t"), None).await.unwrap().moved, 0, "each once");
+    assert_eq!(
+        log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap().moved,
+        0,
+        "each once"
+    );
     let claims = claim(&log, "t", "g", 3).await;
     assert_eq!(ids(&claims), published);
     assert!(claims.iter().all(|claim| claim.attempt == 1));
@@ -93,11 +110,15 @@ pub async fn redrive_gives_each_once_with_fresh_attempts(h: &dyn Harness) {
 pub async fn redrive_of_one_group_leaves_the_others(h: &dyn Harness) {
     let log = h.log();
     bury_six(&log).await;
-    let answer = log.redrive(&topic("t"), Some(&group("a"))).await.unwrap();
+    let answer =
+        log.redrive(&topic("t"), Some(&group("a")), &DeadLetterFilter::default()).await.unwrap();
     assert_eq!(answer, Redriven { moved: 3, of: 3 });
     assert_eq!(counts(&log, "t", "a").await, (3, 0, 0, 0));
     assert_eq!(counts(&log, "t", "b").await, (0, 0, 0, 3));
-    assert_eq!(log.redrive(&topic("t"), None).await.unwrap().moved, 3);
+    assert_eq!(
+        log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap().moved,
+        3
+    );
 }
 
 /// What happened before is told after.
@@ -106,7 +127,7 @@ pub async fn redrive_keeps_the_history(h: &dyn Harness) {
     declare(&log, "t", "g", policy(5, s(30))).await;
     publish(&log, "t", 1).await;
     let first = bury_one(&log, "t", "g").await;
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     let log = h.reopen().await;
     assert_eq!(bury_one(&log, "t", "g").await, first);
     let letter = dead(&log, "t").await.remove(0);
@@ -116,7 +137,7 @@ pub async fn redrive_keeps_the_history(h: &dyn Harness) {
 ///
 pub async fn redriven_messages_are_live_after_a_crash(h: &dyn Harness) {
     bury_six(&h.log()).await;
-    h.log().redrive(&topic("t"), None).await.unwrap();
+    h.log().redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     let log = h.crash().await;
     assert_eq!(dead(&log, "t").await, []);
     for name in ["a", "b"] {
@@ -138,7 +159,10 @@ pub async fn purge_removes_for_good_and_says_how_many(h: &dyn Harness) {
     assert_eq!(log.purge_dead(&topic("t"), None).await.unwrap(), 0);
     let log = h.crash().await;
     assert_eq!(dead(&log, "t").await, []);
-    assert_eq!(log.redrive(&topic("t"), None).await.unwrap(), Redriven { moved: 0, of: 0 });
+    assert_eq!(
+        log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap(),
+        Redriven { moved: 0, of: 0 }
+    );
     assert!(claim(&log, "t", "a", 9).await.is_empty());
 }
 
@@ -151,7 +175,7 @@ pub async fn purge_never_touches_a_live_message(h: &dyn Harness) {
     publish(&log, "t", 2).await;
     bury_one(&log, "t", "a").await;
     bury_one(&log, "t", "a").await;
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     let held = claim_one(&log, "t", "a").await;
     settle(&log, &held, Disposition::DeadLetter).await;
     log.sweep().await.unwrap();
@@ -167,8 +191,8 @@ pub async fn unknown_topics_and_groups_are_named(h: &dyn Harness) {
     log.publish(vec![message("t", "")]).await.unwrap();
     let (nowhere, t, nobody) = (topic("nowhere"), topic("t"), group("nobody"));
     for error in [
-        log.redrive(&nowhere, None).await.unwrap_err(),
-        log.redrive(&nowhere, Some(&nobody)).await.unwrap_err(),
+        log.redrive(&nowhere, None, &DeadLetterFilter::default()).await.unwrap_err(),
+        log.redrive(&nowhere, Some(&nobody), &DeadLetterFilter::default()).await.unwrap_err(),
         log.purge_dead(&nowhere, None).await.unwrap_err(),
         log.dead_letters(query("nowhere")).await.unwrap_err(),
     ] {
@@ -176,13 +200,13 @@ pub async fn unknown_topics_and_groups_are_named(h: &dyn Harness) {
     }
     let of_nobody = DeadLetterQuery { group: Some(nobody.clone()), ..query("t") };
     for error in [
-        log.redrive(&t, Some(&nobody)).await.unwrap_err(),
+        log.redrive(&t, Some(&nobody), &DeadLetterFilter::default()).await.unwrap_err(),
         log.purge_dead(&t, Some(&nobody)).await.unwrap_err(),
         log.dead_letters(of_nobody).await.unwrap_err(),
     ] {
         assert!(matches!(&error, LogError::NoGroup { group, .. } if *group == nobody), "{error:?}");
     }
-    assert_eq!(log.redrive(&t, None).await.unwrap().of, 0);
+    assert_eq!(log.redrive(&t, None, &DeadLetterFilter::default()).await.unwrap().of, 0);
     assert_eq!(log.purge_dead(&t, None).await.unwrap(), 0);
     assert_eq!(log.dead_letters(query("t")).await.unwrap(), []);
 }

@@ -6,6 +6,7 @@ use super::kit::{
     s, settle, short, state, topic,
 };
 use crate::Counts;
+use crate::DeadLetterFilter;
 use windlass_core::{Disposition, NewMessage};
 
 /// A-09, W24: ready, leased, retrying, ready, ended, dead, redriven, acked.
@@ -27,7 +28,7 @@ pub async fn counts_follow_a_message_through_its_life(h: &dyn Harness) {
     let held = claim_one(&log, "t", "g").await;
     settle(&log, &held, Disposition::DeadLetter).await;
     assert_eq!(counts(&log, "t", "g").await, (0, 0, 0, 1));
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     assert_eq!(counts(&log, "t", "g").await, (1, 0, 0, 0));
     let held = claim_one(&log, "t", "g").await;
     settle(&log, &held, Disposition::Release).await;

@@ -5,6 +5,7 @@ use super::kit::{
     ack, acked, claim, claim_one, counts, declare, extend, let_end, policy, publish, retried, s,
     settle, settlement, topic, until_counts,
 };
+use crate::DeadLetterFilter;
 use crate::{Claim, Extended, Settled};
 use std::collections::BTreeSet;
 use windlass_core::{Disposition, GroupPolicy, Sequence, Token};
@@ -132,7 +133,7 @@ pub async fn a_redriven_token_is_lost(h: &dyn Harness) {
     publish(&log, "t", 1).await;
     let first = claim_one(&log, "t", "g").await;
     settle(&log, &first, Disposition::DeadLetter).await;
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     assert_eq!(settle(&log, &first, acked()).await, Settled::LeaseLost);
     let second = claim_one(&log, "t", "g").await;
     assert_ne!(first.token, second.token);

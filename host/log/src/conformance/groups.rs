@@ -5,6 +5,7 @@ use super::kit::{
     ack, bury_one, claim, claim_one, counts, dead, declare, group, ids, policy, publish, request,
     retried, s, settle, spec, state, topic,
 };
+use crate::DeadLetterFilter;
 use crate::{ClaimRequest, Declared, GroupSpec, LogError, Start};
 use windlass_core::{Group, GroupPolicy};
 
@@ -176,7 +177,10 @@ pub async fn a_topic_never_includes_its_subtopics(h: &dyn Harness) {
     }
     assert_eq!(counts(&log, "a", "g").await, (1, 0, 0, 1));
     assert_eq!(dead(&log, "a").await.len(), 1);
-    assert_eq!(log.redrive(&topic("a"), None).await.unwrap().moved, 1);
+    assert_eq!(
+        log.redrive(&topic("a"), None, &DeadLetterFilter::default()).await.unwrap().moved,
+        1
+    );
     assert_eq!(log.purge_dead(&topic("a/b"), None).await.unwrap(), 1);
     assert_eq!(claim(&log, "a", "g", 9).await.len(), 2);
     assert_eq!(counts(&log, "a/b", "g").await, (1, 0, 0, 0));

@@ -3,6 +3,8 @@
 //! Every function panics where the log refuses; cases that expect a refusal ask the log itself.
 
 use super::Harness;
+use crate::DeadLetterFilter;
+use crate::Prefer;
 use crate::{
     Claim, ClaimRequest, Counts, DeadLetter, DeadLetterQuery, DynLog, Extended, Extension,
     GroupSpec, Settled, Settlement, Start, TopicState, Waiter,
@@ -82,6 +84,7 @@ pub fn request(on: &str, name: &str, max: usize) -> ClaimRequest {
         worker: "worker-1".into(),
         max: some(max),
         start: None,
+        prefer: Prefer::Order,
     }
 }
 
@@ -185,7 +188,13 @@ pub fn short(counts: Counts) -> (u64, u64, u64, u64) {
 /// All dead letters of a topic.
 pub async fn dead(log: &DynLog, on: &str) -> Vec<DeadLetter> {
     let limit = some(1_000);
-    let query = DeadLetterQuery { topic: topic(on), group: None, id: None, after: None, limit };
+    let query = DeadLetterQuery {
+        topic: topic(on),
+        group: None,
+        filter: DeadLetterFilter::default(),
+        after: None,
+        limit,
+    };
     log.dead_letters(query).await.unwrap()
 }
 

@@ -8,6 +8,7 @@ use super::kit::{
     retried, s, settle, topic, woken,
 };
 use super::{Harness, skip};
+use crate::DeadLetterFilter;
 use crate::{DynLog, Settled, Waiter};
 use std::num::NonZeroU32;
 use windlass_core::{Disposition, GroupPolicy};
@@ -91,7 +92,7 @@ pub async fn a_redrive_wakes(h: &dyn Harness) {
     publish(&log, "t", 1).await;
     bury_one(&log, "t", "g").await;
     let waiter = waiting(&log, "t", "g").await;
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     claim_when_woken(&log, &waiter, "t", "g").await;
 }
 
@@ -165,6 +166,6 @@ pub async fn another_processs_lease_end_wakes(h: &dyn Harness) {
     let held = claim_when_woken(&log, &waiter, "t", "g").await;
     let Some(other) = h.second_process().await else { return };
     settle(&log, &held, Disposition::DeadLetter).await;
-    other.redrive(&topic("t"), None).await.unwrap();
+    other.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     claim_when_woken(&log, &waiter, "t", "g").await;
 }

@@ -8,6 +8,7 @@ use super::kit::{
     ack, acked, bury_one, claim, claim_one, counts, dead, declare, ids, let_end, policy, publish,
     retried, s, settle, spec, state, topic,
 };
+use crate::DeadLetterFilter;
 use crate::{DynLog, GroupSpec, Start};
 use windlass_core::Disposition;
 
@@ -34,7 +35,7 @@ pub async fn sweep_never_removes_what_a_group_needs(h: &dyn Harness) {
     settle(&log, &claims[2], Disposition::DeadLetter).await;
     settle(&log, &claims[3], acked()).await;
     ack(&log, &claims[4]).await;
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     sweep_everything(&log).await;
     h.advance(s(3_600)).await;
     sweep_everything(&log).await;
@@ -61,7 +62,7 @@ pub async fn sweep_never_removes_what_is_dead(h: &dyn Harness) {
     assert_eq!(letters[0].message.as_ref().unwrap().data.as_ref(), b"t 0");
     let state = state(&log, "t").await;
     assert_eq!((state.bytes, state.retained), (0, 0), "dead ones are neither needed nor retained");
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     assert_eq!(claim_one(&log, "t", "a").await.message.data.as_ref(), b"t 0");
 }
 
@@ -163,7 +164,7 @@ pub async fn what_only_a_dead_letter_held_goes_with_it(h: &dyn Harness) {
     ack_all(&log, "t", "g").await;
     sweep_everything(&log).await;
     assert_eq!(state(&log, "t").await.retained, 0);
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     bury_one(&log, "t", "g").await;
     ack_all(&log, "t", "g").await;
     assert_eq!(log.purge_dead(&topic("t"), None).await.unwrap(), 1);

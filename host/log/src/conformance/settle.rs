@@ -5,6 +5,7 @@ use super::kit::{
     ack, acked, claim, claim_one, counts, dead, declare, ids, let_end, message, policy, publish,
     record, retried, s, settle, settlement, topic, until_counts,
 };
+use crate::DeadLetterFilter;
 use crate::{Settled, Settlement};
 use std::time::Duration;
 use windlass_core::history::TEXT_BYTES_MAX;
@@ -28,7 +29,7 @@ pub async fn an_acked_message_is_never_given_again(h: &dyn Harness) {
     ack(&log, &second).await;
     let_end(h, s(60)).await;
     assert!(claim(&log, "t", "g", 9).await.is_empty());
-    assert_eq!(log.redrive(&topic("t"), None).await.unwrap().of, 0);
+    assert_eq!(log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap().of, 0);
 }
 
 /// B-05: each for itself.
@@ -252,7 +253,7 @@ pub async fn history_keeps_the_first_five_and_last_twenty(h: &dyn Harness) {
         let answer = log.settle(vec![settlement]).await.remove(0).unwrap();
         assert_eq!(answer == Settled::DeadLettered, n % 20 == 0, "{n}");
         if n == 20 {
-            log.redrive(&topic("t"), None).await.unwrap();
+            log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
         }
     }
     let history = dead(&h.reopen().await, "t").await.remove(0).history;
@@ -301,13 +302,13 @@ pub async fn a_message_is_never_in_two_places_or_in_none(h: &dyn Harness) {
         }
         h.advance(s(4)).await;
         if round % 4 == 3 {
-            log.redrive(&topic("t"), None).await.unwrap();
+            log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
         }
     }
     let log = h.reopen().await;
     declare(&log, "t", "g", GroupPolicy::default()).await;
     h.advance(s(30)).await;
-    log.redrive(&topic("t"), None).await.unwrap();
+    log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
     let mut left = ids(&claim(&log, "t", "g", 100).await);
     left.sort();
     left.dedup();

@@ -5,6 +5,7 @@ use super::kit::{
     s, settle, spec, topic,
 };
 use super::{Harness, skip};
+use crate::DeadLetterFilter;
 use crate::{Declared, LogError, Settled};
 use std::time::Duration;
 
@@ -205,7 +206,10 @@ pub async fn a_dead_letter_of_one_process_is_redriven_by_the_other(h: &dyn Harne
     publish(&log, "t", 1).await;
     let id = bury_one(&log, "t", "g").await;
     assert_eq!(dead(&other, "t").await[0].id, id);
-    assert_eq!(other.redrive(&topic("t"), None).await.unwrap().moved, 1);
+    assert_eq!(
+        other.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap().moved,
+        1
+    );
     assert_eq!(dead(&log, "t").await, []);
     let again = claim_one(&log, "t", "g").await;
     assert_eq!((again.message.id, again.attempt), (id, 1));

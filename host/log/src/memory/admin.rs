@@ -34,7 +34,7 @@ impl State {
         Ok(all
             .filter(|(group, sequence)| is_later(&group.name, *sequence))
             .filter_map(|(group, sequence)| self.dead_letter_at(group, sequence))
-            .filter(|dead| query.id.is_none_or(|id| id == dead.id))
+            .filter(|dead| query.filter.id.is_none_or(|id| id == dead.id))
             .take(query.limit.get())
             .collect())
     }
@@ -113,7 +113,7 @@ impl State {
             let counts = group_counts(topic, group, now);
             state.counts.add(&counts);
             let (group, policy) = (group.name.clone(), group.policy.clone());
-            state.groups.push(GroupState { group, counts, policy });
+            state.groups.push(GroupState { group, counts, policy, copies_missed: 0 });
         }
         for (sequence, message) in &topic.messages {
             if topic.is_needed(&groups, *sequence) {

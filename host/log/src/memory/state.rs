@@ -220,6 +220,7 @@ impl State {
         let cursor = match start {
             Start::Earliest => Sequence(0),
             Start::Latest => self.last.sequence,
+            Start::Time(_) | Start::At(_) | Start::After(_) => Sequence(0),
         };
         let topic = self.topic_or_new(topic);
         let place = self.groups.len();

@@ -100,6 +100,7 @@ async fn topic_state(
             group: group.name.clone(),
             counts: own,
             policy: group.policy.clone(),
+            copies_missed: 0,
         });
     }
     if groups.is_empty() {

@@ -80,6 +80,9 @@ impl Writer {
         let (cursor, passed, passed_bytes) = match start {
             Start::Earliest => (0, row.removed, row.removed_bytes),
             Start::Latest => (newest, row.published, row.published_bytes),
+            Start::Time(_) | Start::At(_) | Start::After(_) => {
+                return Err(Fail::Refused(LogError::NotBuilt("a start at a time or id")));
+            }
         };
         let inserted = query(
             "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, dead, policy)

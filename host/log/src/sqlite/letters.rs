@@ -46,7 +46,7 @@ pub(super) async fn dead_letters(
     .bind(topic.rowid(Sequence(0)))
     .bind(topic.0.cast_signed())
     .bind(wanted.group.as_ref().map(Group::as_str))
-    .bind(wanted.id.map(|id| id.sequence.0.cast_signed()))
+    .bind(wanted.filter.id.map(|id| id.sequence.0.cast_signed()))
     .bind(after_group)
     .bind(after.cast_signed())
     .bind(wanted.limit.get() as i64)
@@ -56,7 +56,7 @@ pub(super) async fn dead_letters(
     for row in &rows {
         letters.push(dead_letter(conn, &wanted.topic, row).await?);
     }
-    if let Some(id) = wanted.id {
+    if let Some(id) = wanted.filter.id {
         // Found by its sequence. Where its record cannot be read, that is all there is.
         letters.retain(|letter| letter.message.is_none() || letter.id == id);
     }

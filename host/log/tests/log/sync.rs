@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 use windlass_core::{Disposition, Group, GroupPolicy, NewMessage, Topic};
+use windlass_log::DeadLetterFilter;
+use windlass_log::Prefer;
 use windlass_log::sqlite::{Faults, OpenOptions, SqliteLog};
 use windlass_log::{
     Claim, ClaimRequest, Extension, GroupSpec, LogAdmin, MessageLog, Settlement, Start,
@@ -39,6 +41,7 @@ async fn publish_ack_and_dead_letter_are_synced_the_rest_is_not() {
             worker: "w".into(),
             max: NonZeroUsize::MIN,
             start: None,
+            prefer: Prefer::Order,
         };
         log.claim(request).await.unwrap().remove(0)
     };
@@ -64,12 +67,13 @@ async fn publish_ack_and_dead_letter_are_synced_the_rest_is_not() {
         worker: "w".into(),
         max: NonZeroUsize::MIN,
         start: Some(Start::Latest),
+        prefer: Prefer::Order,
     };
     log.claim(unknown.clone()).await.unwrap();
     assert_eq!(how(), [NORMAL, FULL], "a claim that declares its group");
     log.claim(unknown).await.unwrap();
     assert_eq!(how(), [NORMAL], "the group is known now");
-    log.redrive(&topic, None).await.unwrap();
+    log.redrive(&topic, None, &DeadLetterFilter::default()).await.unwrap();
     log.purge_dead(&topic, None).await.unwrap();
     let how = how();
     assert!(how.len() >= 2 && how.iter().all(|how| *how == FULL), "redrive and purge: {how:?}");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use windlass_core::{Disposition, GroupPolicy};
+use windlass_log::DeadLetterFilter;
 use windlass_log::clock::{SystemClock, TestClock};
 use windlass_log::conformance::kit::{
     acked, claim, claim_one, declare, group, message, policy, publish, retried, s, settle,
@@ -278,7 +279,10 @@ async fn an_unreadable_lease_becomes_a_dead_letter_that_can_be_redriven() {
     assert_ne!(other.message.id, before.message.id, "the damage costs that record only");
     let counts = log.topic(&topic("t")).await.unwrap().unwrap().counts;
     assert_eq!((counts.dead, counts.leased), (1, 1));
-    assert_eq!(log.redrive(&topic("t"), None).await.unwrap().moved, 1);
+    assert_eq!(
+        log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap().moved,
+        1
+    );
     let again = claim_one(&log, "t", "g").await;
     assert_eq!((again.message.id, again.attempt), (before.message.id, 1));
     settle(&log, &again, retried(Duration::ZERO)).await;

@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use windlass_core::{AttemptRecord, Disposition, Group, GroupPolicy, NewMessage, Timestamp, Topic};
+use windlass_log::Prefer;
 use windlass_log::sqlite::{OpenOptions, SqliteLog};
 use windlass_log::{Claim, ClaimRequest, DynLog, GroupSpec, Settlement, Start};
 
@@ -132,7 +133,16 @@ async fn load(log: &DynLog, topic: &Topic, messages: usize, payload: usize) -> a
 
 async fn claim(log: &DynLog, topic: &Topic) -> anyhow::Result<Vec<Claim>> {
     let (topic, group, worker) = (topic.clone(), Group::work_queue(), "bench".into());
-    Ok(log.claim(ClaimRequest { topic, group, worker, max: CLAIM, start: None }).await?)
+    Ok(log
+        .claim(ClaimRequest {
+            topic,
+            group,
+            worker,
+            max: CLAIM,
+            start: None,
+            prefer: Prefer::Order,
+        })
+        .await?)
 }
 
 async fn settle(

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tokio::task::JoinSet;
 use windlass_core::{Disposition, Group, NewMessage, Topic};
+use windlass_log::Prefer;
 use windlass_log::{ClaimRequest, DynLog, LogError, Settled, Settlement, Start};
 
 /// Messages of one claim, acked in one settlement.
@@ -98,7 +99,14 @@ pub(super) async fn acked(log: &DynLog, topic: &Topic, messages: usize) -> anyho
 async fn claim_and_ack(log: DynLog, topic: Topic, left: Arc<AtomicUsize>) -> anyhow::Result<()> {
     let group = Group::work_queue();
     let waiter = log.waiter(&topic, &group);
-    let request = ClaimRequest { topic, group, worker: "bench".into(), max: BATCH, start: None };
+    let request = ClaimRequest {
+        topic,
+        group,
+        worker: "bench".into(),
+        max: BATCH,
+        start: None,
+        prefer: Prefer::Order,
+    };
     while left.load(Ordering::SeqCst) > 0 {
         let claims = log.claim(request.clone()).await?;
         if claims.is_empty() {

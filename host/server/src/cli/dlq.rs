@@ -9,7 +9,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use windlass_core::{Group, MessageId, Timestamp, Topic};
-use windlass_log::{DeadLetter, DeadLetterQuery, DynLog};
+use windlass_log::{DeadLetter, DeadLetterFilter, DeadLetterQuery, DynLog};
 
 /// Dead letters read at a time.
 const PAGE: usize = 200;
@@ -124,7 +124,7 @@ async fn pages(
     let mut query = DeadLetterQuery {
         topic: which.topic.clone(),
         group: which.group.clone(),
-        id,
+        filter: DeadLetterFilter { id, ..DeadLetterFilter::default() },
         after: None,
         limit: NonZeroUsize::MIN,
     };
@@ -248,7 +248,8 @@ fn describe(topic: &str, letter: &DeadLetter) -> String {
 }
 
 async fn redrive(log: &DynLog, which: &Which, ui: &Ui) -> Result<(), Failure> {
-    let answer = log.redrive(&which.topic, which.group.as_ref()).await?;
+    let answer =
+        log.redrive(&which.topic, which.group.as_ref(), &DeadLetterFilter::default()).await?;
     let topic = which.topic.as_str();
     if ui.json {
         let group = which.group.as_ref().map(Group::as_str);

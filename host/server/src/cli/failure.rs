@@ -95,6 +95,10 @@ impl From<LogError> for Failure {
             }
             LogError::NoGroup { .. }
             | LogError::NotBuilt(_)
+            | LogError::BusyGroup { .. }
+            | LogError::GroupHasDead { .. }
+            | LogError::NoMessage(_)
+            | LogError::ReadOnly
             | LogError::Closed
             | LogError::Exhausted(_) => None,
         };

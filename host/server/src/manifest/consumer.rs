@@ -186,6 +186,7 @@ fn read_policy(section: &Section<'_>) -> GroupPolicy {
         max_attempts: count("max-attempts").unwrap_or(default.max_attempts),
         lease: section.duration("lease", LEASE_MIN, DELAY_MAX).unwrap_or(default.lease),
         in_flight_max: count("in-flight").unwrap_or(default.in_flight_max),
+        dead_letter_topic: None,
         backoff: read_backoff(section),
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::num::NonZeroU32;
+use windlass_log::DeadLetterFilter;
 use windlass_log::{Claim, LogError, Settlement};
 
 /// Where messages are published, and the groups that read them.
@@ -133,7 +134,9 @@ async fn redrive(log: DynLog, mut dice: StdRng) {
     loop {
         tokio::time::sleep(Duration::from_millis(dice.random_range(10..400))).await;
         let group = kit::group(GROUPS[dice.random_range(0..2)]);
-        if let Err(error) = log.redrive(&kit::topic(IN), Some(&group)).await {
+        if let Err(error) =
+            log.redrive(&kit::topic(IN), Some(&group), &DeadLetterFilter::default()).await
+        {
             complain(&error);
         }
     }

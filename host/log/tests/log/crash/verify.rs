@@ -4,6 +4,7 @@ use super::child::{GROUPS, IN, OUT, SENDS, SINK, declare, sends_of};
 use super::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use windlass_core::MessageId;
+use windlass_log::DeadLetterFilter;
 use windlass_log::{Claim, Counts, Settlement};
 
 /// Longer than a verification takes.
@@ -194,7 +195,7 @@ async fn all_dead(log: &DynLog, group: &str) -> Vec<(MessageId, String)> {
             .dead_letters(windlass_log::DeadLetterQuery {
                 topic: kit::topic(IN),
                 group: Some(kit::group(group)),
-                id: None,
+                filter: DeadLetterFilter::default(),
                 after: after.take(),
                 limit: kit::some(PAGE),
             })

@@ -7,6 +7,8 @@ use std::fmt::Write;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use windlass_core::{Disposition, Group, GroupPolicy, Message, MessageId, NewMessage, Token};
+use windlass_log::DeadLetterFilter;
+use windlass_log::Prefer;
 use windlass_log::conformance::Harness;
 use windlass_log::conformance::kit::{group, record, some, topic};
 use windlass_log::{
@@ -94,7 +96,10 @@ impl<'a> Side<'a> {
     ) -> String {
         let worker = "worker".into();
         let (topic, group, max) = (topic(on), group(name), some(max));
-        let claims = match log.claim(ClaimRequest { topic, group, worker, max, start }).await {
+        let claims = match log
+            .claim(ClaimRequest { topic, group, worker, max, start, prefer: Prefer::Order })
+            .await
+        {
             Ok(claims) => claims,
             Err(error) => return error.to_string(),
         };
@@ -138,7 +143,13 @@ impl<'a> Side<'a> {
         for state in &topics {
             let limit = some(100_000);
             let (topic, after) = (state.topic.clone(), None);
-            let query = DeadLetterQuery { topic, group: None, id: None, after, limit };
+            let query = DeadLetterQuery {
+                topic,
+                group: None,
+                filter: DeadLetterFilter::default(),
+                after,
+                limit,
+            };
             let dead = log.dead_letters(query).await.unwrap();
             let _always = write!(seen, "{state:#?}\n{dead:#?}\n");
         }
@@ -156,9 +167,9 @@ async fn ask(log: &DynLog, asking: &Asking) -> String {
             let topics = topics.iter().map(|on| topic(on)).collect();
             answer(log.declare_topics(mode, topics).await)
         }
-        Asking::Redrive(on, name) => {
-            answer(log.redrive(&topic(on), name.map(group).as_ref()).await)
-        }
+        Asking::Redrive(on, name) => answer(
+            log.redrive(&topic(on), name.map(group).as_ref(), &DeadLetterFilter::default()).await,
+        ),
         Asking::Purge(on, name) => {
             answer(log.purge_dead(&topic(on), name.map(group).as_ref()).await)
         }
@@ -174,7 +185,13 @@ async fn pages(log: &DynLog, on: &str, group: Option<Group>, limit: usize) -> St
     let mut after: Option<(Group, MessageId)> = None;
     loop {
         let (topic, group) = (topic(on), group.clone());
-        let query = DeadLetterQuery { topic, group, id: None, after, limit: some(limit) };
+        let query = DeadLetterQuery {
+            topic,
+            group,
+            filter: DeadLetterFilter::default(),
+            after,
+            limit: some(limit),
+        };
         let page = match log.dead_letters(query).await {
             Ok(page) => page,
             Err(error) => return error.to_string(),

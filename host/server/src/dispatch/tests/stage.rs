@@ -14,13 +14,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use windlass_core::{Disposition, Group, GroupPolicy, NewMessage, Outcome, Timestamp, Topic};
+use windlass_core::{
+    Disposition, Group, GroupPolicy, MessageId, NewMessage, Outcome, Timestamp, Topic,
+};
 use windlass_log::clock::Clock;
 use windlass_log::memory::MemoryLog;
 use windlass_log::{
-    Capabilities, Claim, ClaimRequest, Counts, DeadLetter, DeadLetterQuery, Declared, Extended,
-    Extension, GroupSpec, LogAdmin, LogError, MessageLog, Published, Redriven, Settled, Settlement,
-    Start, TopicState, TopicsMode, Waiter,
+    Capabilities, Claim, ClaimRequest, Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery,
+    Declared, Extended, Extension, GroupSpec, LogAdmin, LogError, MessageLog, MessageState,
+    Pending, PendingQuery, Published, ReadPage, ReadRequest, Redriven, Settled, Settlement, Start,
+    TopicState, TopicsMode, Waiter,
 };
 use windlass_runtime::{Delivery, Invocation, Output, Stop};
 
@@ -167,8 +170,42 @@ impl LogAdmin for FaultyLog {
     async fn dead_letters(&self, query: DeadLetterQuery) -> Result<Vec<DeadLetter>, LogError> {
         self.inner.dead_letters(query).await
     }
-    async fn redrive(&self, topic: &Topic, group: Option<&Group>) -> Result<Redriven, LogError> {
-        self.inner.redrive(topic, group).await
+    async fn add_group(&self, group: GroupSpec) -> Result<(), LogError> {
+        self.inner.add_group(group).await
+    }
+    async fn remove_group(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        force: bool,
+    ) -> Result<Counts, LogError> {
+        self.inner.remove_group(topic, group, force).await
+    }
+    async fn pending(&self, query: PendingQuery) -> Result<Vec<Pending>, LogError> {
+        self.inner.pending(query).await
+    }
+    async fn message(&self, id: MessageId) -> Result<Option<MessageState>, LogError> {
+        self.inner.message(id).await
+    }
+    async fn cancel(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError> {
+        self.inner.cancel(id, group).await
+    }
+    async fn make_due(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError> {
+        self.inner.make_due(id, group).await
+    }
+    async fn stream(&self, request: ReadRequest) -> Result<ReadPage, LogError> {
+        self.inner.stream(request).await
+    }
+    fn arrivals(&self, topic: &Topic) -> Waiter {
+        self.inner.arrivals(topic)
+    }
+    async fn redrive(
+        &self,
+        topic: &Topic,
+        group: Option<&Group>,
+        filter: &DeadLetterFilter,
+    ) -> Result<Redriven, LogError> {
+        self.inner.redrive(topic, group, filter).await
     }
     async fn purge_dead(&self, topic: &Topic, group: Option<&Group>) -> Result<u64, LogError> {
         self.inner.purge_dead(topic, group).await
