@@ -71,30 +71,37 @@ impl Manifest {
 
     /// Every group that its consumers read as, once.
     pub(crate) fn groups(&self) -> Vec<GroupSpec> {
-        let mut groups: Vec<GroupSpec> = Vec::new();
-        for consumer in &self.consumers {
-            for topic in &consumer.topics {
-                if !groups.iter().any(|g| g.topic == *topic && g.group == consumer.group) {
-                    groups.push(GroupSpec {
-                        topic: topic.clone(),
-                        group: consumer.group.clone(),
-                        policy: consumer.policy.clone(),
-                        start: consumer.start,
-                    });
-                }
-            }
-        }
-        groups
+        groups(&self.consumers)
     }
 
     /// Topics that take messages when only declared ones do.
     pub(crate) fn declared_topics(&self) -> Vec<Topic> {
         let read = self.consumers.iter().flat_map(|consumer| consumer.topics.iter());
-        let mut topics: Vec<Topic> = self.topics.iter().chain(read).cloned().collect();
+        let copies = self.consumers.iter().filter_map(|c| c.policy.dead_letter_topic.as_ref());
+        let mut topics: Vec<Topic> =
+            self.topics.iter().chain(read).chain(copies).cloned().collect();
         topics.sort();
         topics.dedup();
         topics
     }
+}
+
+/// Every group that `consumers` read as, once.
+pub(crate) fn groups<'c>(consumers: impl IntoIterator<Item = &'c ConsumerSpec>) -> Vec<GroupSpec> {
+    let mut groups: Vec<GroupSpec> = Vec::new();
+    for consumer in consumers {
+        for topic in &consumer.topics {
+            if !groups.iter().any(|g| g.topic == *topic && g.group == consumer.group) {
+                groups.push(GroupSpec {
+                    topic: topic.clone(),
+                    group: consumer.group.clone(),
+                    policy: consumer.policy.clone(),
+                    start: consumer.start,
+                });
+            }
+        }
+    }
+    groups
 }
 
 fn read(
@@ -165,7 +172,7 @@ fn check_against(
                 at,
                 format!(
                     "`{}` and `{}` both read `{topic}` as {group}, but differ in its policy \
-                     (lease, max-attempts, in-flight, backoff or start)",
+                     (lease, max-attempts, in-flight, dead-letter-topic, backoff or start)",
                     other.name, spec.name
                 ),
             );

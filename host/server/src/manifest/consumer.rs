@@ -15,6 +15,7 @@ const CONSUMER: (&[&str], &[&str]) = (
         "name",
         "component",
         "build",
+        "watch",
         "topics",
         "group",
         "start",
@@ -22,6 +23,7 @@ const CONSUMER: (&[&str], &[&str]) = (
         "lease",
         "max-attempts",
         "in-flight",
+        "dead-letter-topic",
         "sends",
         "instances",
         "backoff",
@@ -29,7 +31,7 @@ const CONSUMER: (&[&str], &[&str]) = (
         "allow",
         "env",
     ],
-    &["watch", "rate", "dead-letter-topic"],
+    &["rate"],
 );
 const BACKOFF: (&[&str], &[&str]) = (&["initial", "factor", "max", "jitter"], &[]);
 const LIMITS: (&[&str], &[&str]) =
@@ -59,7 +61,7 @@ pub(crate) enum SendMode {
 }
 
 /// A consumer as the manifest wants it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ConsumerSpec {
     /// Unique in its manifest; also the name of its output file.
     pub name: String,
@@ -67,6 +69,9 @@ pub(crate) struct ConsumerSpec {
     pub component: PathBuf,
     /// The command that makes it.
     pub build: Option<String>,
+    /// Files and folders that its code is made of: a change in them calls for `build`. Without
+    /// any, all of the manifest's folder is.
+    pub watch: Vec<PathBuf>,
     /// What it reads.
     pub topics: Vec<Topic>,
     /// As which group.
@@ -122,10 +127,13 @@ pub(crate) fn read<'a>(
         "latest" => Ok(Start::Latest),
         _ => Err("must be \"earliest\" or \"latest\""),
     });
+    let policy = read_policy(&section);
+    check_dead_letter_topic(&section, &policy, &topics);
     let spec = ConsumerSpec {
         name: name.unwrap_or_default(),
         component: component.as_ref().map(|file| folder.join(file.value)).unwrap_or_default(),
         build: section.text("build").map(|command| command.value.to_owned()),
+        watch: read_watch(&section, folder),
         topics,
         group: section.parsed("group", Group::new).unwrap_or_default(),
         start: start.unwrap_or(Start::Earliest),
@@ -133,7 +141,7 @@ pub(crate) fn read<'a>(
             .count("concurrency", 10_000)
             .and_then(|count| NonZeroUsize::new(count as usize))
             .unwrap_or(CONCURRENCY),
-        policy: read_policy(&section),
+        policy,
         sends: sends.unwrap_or(SendMode::WithAck),
         instances: instances.unwrap_or_default(),
         limits: read_limits(&section),
@@ -151,6 +159,25 @@ fn check_name(name: &str) -> Result<(), &'static str> {
         Err("letters, digits, `-`, `_` and `.`, and it begins with a letter or digit")
     } else {
         Ok(())
+    }
+}
+
+fn read_watch(section: &Section<'_>, folder: &Path) -> Vec<PathBuf> {
+    let watch = section.list("watch", |path| match path.trim() {
+        "" => Err("a path is empty: name a file or folder, such as \"src\""),
+        path => Ok(folder.join(path)),
+    });
+    if section.value("watch").is_some() && section.value("build").is_none() {
+        section.problem(section.at(), "`watch` says when to `build`, and there is no `build`");
+    }
+    watch.into_iter().map(|path| path.value).collect()
+}
+
+/// Copies of what it gave up must not come back to it.
+fn check_dead_letter_topic(section: &Section<'_>, policy: &GroupPolicy, topics: &[Topic]) {
+    let Some(value) = section.value("dead-letter-topic") else { return };
+    if policy.dead_letter_topic.as_ref().is_some_and(|topic| topics.contains(topic)) {
+        section.problem(&value.span(), "`dead-letter-topic` is a topic that this consumer reads");
     }
 }
 
@@ -186,7 +213,7 @@ fn read_policy(section: &Section<'_>) -> GroupPolicy {
         max_attempts: count("max-attempts").unwrap_or(default.max_attempts),
         lease: section.duration("lease", LEASE_MIN, DELAY_MAX).unwrap_or(default.lease),
         in_flight_max: count("in-flight").unwrap_or(default.in_flight_max),
-        dead_letter_topic: None,
+        dead_letter_topic: section.parsed("dead-letter-topic", Topic::new),
         backoff: read_backoff(section),
     }
 }

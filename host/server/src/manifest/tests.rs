@@ -139,7 +139,8 @@ fn values_out_of_range_or_of_the_wrong_kind_are_refused() {
         ("group = \"a/b\"", "a group has no `/`"),
         ("start = \"now\"", "\"earliest\" or \"latest\""),
         ("instances = \"hot\"", "\"fresh\" or \"warm\""),
-        ("watch = []", "`watch` is not built yet"),
+        ("rate = 5", "`rate` is not built yet"),
+        ("build = \"b\"\nwatch = [\"\"]", "a path is empty"),
         ("backoff = { factor = 0.5 }", "from 1 to"),
         ("backoff = { jitter = 2 }", "from 0 to 1"),
         ("backoff = { initial = \"10m\", max = \"1m\" }", "longer than its `max`"),
@@ -150,10 +151,12 @@ fn values_out_of_range_or_of_the_wrong_kind_are_refused() {
         ("allow = { publish = [\"a*\"] }", "is not a valid pattern"),
         ("env = { A = 1 }", "must be a string"),
         ("env = { \"A=B\" = \"1\" }", "cannot be set"),
-        ("dead-letter-topic = \"d\"", "not built yet"),
+        ("dead-letter-topic = \"t\"", "that this consumer reads"),
+        ("dead-letter-topic = \"t//\"", "a `/` must stand"),
     ] {
         let error = parse(&format!("{SMALL}{line}\n")).unwrap_err();
-        assert!(error.contains(part) && error.contains(":5: "), "{line}: {error}");
+        let at = 4 + line.lines().count();
+        assert!(error.contains(part) && error.contains(&format!(":{at}: ")), "{line}: {error}");
     }
 }
 
@@ -204,4 +207,16 @@ fn what_is_not_toml_or_has_no_consumer_is_refused_with_a_line() {
     assert!(parse(&empty).unwrap_err().contains(":3: `component` is empty"));
     let twice = format!("topics = \"declared\"\n[topics.\"a\"]\nretain = \"5m\"\n{SMALL}");
     assert!(parse(&twice).unwrap_err().contains(":3: `retain` is not built yet"));
+}
+
+#[test]
+fn what_a_build_is_made_of_and_where_copies_of_dead_letters_go() {
+    let more = "build = \"make\"\nwatch = [\"src\", \"../shared\"]\ndead-letter-topic = \"dead\"\n";
+    let manifest = parse(&format!("{SMALL}{more}")).unwrap();
+    let consumer = &manifest.consumers[0];
+    assert_eq!(consumer.watch, [Path::new("/p/src"), Path::new("/p/../shared")]);
+    assert_eq!(consumer.policy.dead_letter_topic, Some(Topic::new("dead").unwrap()));
+    assert!(manifest.declared_topics().contains(&Topic::new("dead").unwrap()));
+    let error = parse(&format!("{SMALL}watch = [\"src\"]\n")).unwrap_err();
+    assert!(error.contains("there is no `build`"), "{error}");
 }
