@@ -1,16 +1,27 @@
 //! `windlass dev`: build, check, run, watch every delivery.
 //!
 //! Owns the order of a run's steps and how its end becomes an exit code. Building, loading,
-//! showing and knowing when a run is idle are rooms of their own below.
+//! following files, showing and knowing when a run is idle are rooms of their own below.
 
 mod build;
 mod idle;
+mod lag;
+mod lines;
 mod output;
 mod prepare;
+mod problems;
+mod project;
 mod rate;
+mod reload;
 mod report;
+mod signals;
+mod snapshot;
+mod stage;
 #[cfg(test)]
 mod tests;
+mod watcher;
+mod workshop;
+mod written;
 
 use crate::cli::{Exit, Failure, Ui, span};
 use crate::dispatch::{Dispatcher, HOST_PERMITS, Shared};
@@ -19,12 +30,16 @@ use crate::event::{Event, Events};
 use crate::permits::Permits;
 use crate::wire::{EventBody, SummaryBody};
 use idle::Idle;
-use prepare::{Prepared, Project};
+use prepare::Prepared;
+use problems::Subject;
+use project::Project;
+use reload::Reload;
 use report::Report;
+use stage::Stage;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use windlass_core::{NewMessage, time};
 use windlass_log::DynLog;
@@ -45,6 +60,8 @@ pub(crate) struct Options {
     pub log: Option<PathBuf>,
     /// End when there is nothing left to do.
     pub until_idle: bool,
+    /// Build and swap what changes.
+    pub watch: bool,
     /// Publish the manifest's samples.
     pub samples: bool,
     /// End after so long.
@@ -70,7 +87,7 @@ enum End {
 pub(crate) async fn run(options: Options, ui: Arc<Ui>) -> Exit {
     let started = Instant::now();
     let (stopper, phases) = phases();
-    let signals = tokio::spawn(pass_on_signals(stopper.clone(), Arc::clone(&ui)));
+    let signals = tokio::spawn(signals::pass_on(stopper.clone(), Arc::clone(&ui)));
     let (mut figures, exit) = match run_steps(&options, &ui, &stopper, &phases).await {
         Ok((figures, exit)) => (figures, exit),
         Err(failure) => {
@@ -112,11 +129,11 @@ async fn run_steps(
     phases: &Phases,
 ) -> Result<(SummaryBody, Exit), Failure> {
     let project = Project::read(&options.path, options.log.clone())?;
-    let Some(prepared) = prepare::prepare(&project, ui, phases).await? else {
+    let Some(prepared) = prepare::prepare(&project, options.watch, ui, phases).await? else {
         return Err(Failure::new("interrupted before the consumers started"));
     };
     let log = Arc::clone(&prepared.log);
-    let ended = deliver(options, &project, prepared, ui, stopper, phases).await;
+    let ended = deliver(options, project, prepared, ui, stopper, phases).await;
     drop(tokio::time::timeout(CLOSE, log.close()).await);
     ended
 }
@@ -124,24 +141,48 @@ async fn run_steps(
 /// From the first claim to the last settlement.
 async fn deliver(
     options: &Options,
-    project: &Project,
+    project: Project,
     prepared: Prepared,
     ui: &Arc<Ui>,
     stopper: &Stopper,
     phases: &Phases,
 ) -> Result<(SummaryBody, Exit), Failure> {
-    let Prepared { log, ready, outbox } = prepared;
+    let Prepared { log, outbox, workshop, loaded, failed, ran } = prepared;
     let groups = project.manifest.groups();
     let dead_before = idle::dead(&log, &groups).await?;
-    let (events, shown) = show(ui, project)?;
-    let worker = prepare::worker();
-    let shared = Shared::new(Arc::clone(&log), events.clone(), phases.clone(), &worker);
+    let (events, shown) = show(ui, &project, options.watch)?;
+    let shared = Shared::new(Arc::clone(&log), events.clone(), phases.clone(), &prepare::worker());
     let permits = Permits::new(HOST_PERMITS);
-    let consumers = prepare::consumers(&project.manifest, ready, &permits);
-    let dispatcher = Dispatcher::start(Arc::new(shared), permits, consumers);
+    let dispatcher = Arc::new(Dispatcher::start(Arc::new(shared), permits));
+    let (declared, all_groups) = watch::channel(Vec::new());
+    let Project { file, manifest, log: folder } = project;
+    let samples = if options.samples { manifest.samples.clone() } else { Vec::new() };
+    let mut stage = Stage::new(
+        Arc::clone(&log),
+        Arc::clone(&outbox),
+        Arc::clone(&dispatcher),
+        events.clone(),
+        declared,
+    );
+    let mut wrong = stage.activate(&manifest, &workshop, loaded).await;
+    if !options.watch
+        && let Some((_, failure)) = wrong.pop()
+    {
+        dispatcher.drain(stopper).await;
+        return Err(failure);
+    }
+    wrong.extend(failed.into_iter().map(|(command, failure)| (Subject::Build(command), failure)));
+    for (subject, failure) in wrong {
+        stage.problem(subject, failure).await;
+    }
     let ticks = tokio::spawn(tick(events.clone()));
+    let lag = tokio::spawn(lag::watch(Arc::clone(&log), all_groups, events.clone()));
+    let reload = options.watch.then(|| {
+        let (output, phases) = (folder.join(output::FOLDER), phases.clone());
+        let reload = Reload { file, output, manifest, workshop, stage, phases, ran };
+        tokio::spawn(reload.run())
+    });
 
-    let samples = if options.samples { project.manifest.samples.clone() } else { Vec::new() };
     let sampling = publish_samples(&log, samples).await;
     let end = match sampling {
         Ok(_) => wait_for_end(options, &dispatcher, &log, &groups, ui, phases).await,
@@ -149,7 +190,12 @@ async fn deliver(
     };
     let stuck = dispatcher.is_stuck();
     dispatcher.drain(stopper).await;
+    let runs_all = match reload {
+        Some(reload) => reload.await.unwrap_or(false),
+        None => true,
+    };
     ticks.abort();
+    lag.abort();
     last_lines(&events, shown, phases).await;
     let mut figures = SummaryBody::from(events.figures());
 
@@ -157,7 +203,7 @@ async fn deliver(
     // Some die without a delivery of ours: their last worker went away.
     figures.dead = figures.dead.max(dead_now.saturating_sub(dead_before));
     figures.published += sampling? + outbox.published();
-    let exit = exit(end, stuck, figures.dead);
+    let exit = exit(end, stuck || !runs_all, figures.dead);
     let text = sum_up(&figures, end, options);
     print(ui, phases, move |ui| ui.note(&text)).await;
     Ok((figures, exit))
@@ -176,9 +222,13 @@ fn exit(end: End, stuck: bool, dead: u64) -> Exit {
 }
 
 /// Starts the thread that shows events; it answers when all are shown.
-fn show(ui: &Arc<Ui>, project: &Project) -> Result<(Events, oneshot::Receiver<()>), Failure> {
+fn show(
+    ui: &Arc<Ui>,
+    project: &Project,
+    watch: bool,
+) -> Result<(Events, oneshot::Receiver<()>), Failure> {
     let (events, receiver) = Events::channel();
-    let report = Report::new(Arc::clone(ui), &project.log);
+    let report = Report::new(Arc::clone(ui), project);
     let (answer, shown) = oneshot::channel();
     std::thread::Builder::new()
         .name("windlass-report".to_owned())
@@ -192,7 +242,7 @@ fn show(ui: &Arc<Ui>, project: &Project) -> Result<(Events, oneshot::Receiver<()
         let consumers = project.manifest.consumers.iter().map(|c| c.name.as_str()).collect();
         ui.object(&EventBody::Ready { log: project.log.display().to_string(), consumers });
     } else {
-        ui.note(&project.describe());
+        ui.note(&project.describe(watch));
     }
     Ok((events, shown))
 }
@@ -280,52 +330,4 @@ async fn tick(events: Events) {
         every.tick().await;
         events.tell(Event::Tick).await;
     }
-}
-
-/// The first signal drains, the second ends at once. A terminal that goes away is a signal too,
-/// unless whoever started the run said that it is not (`nohup`).
-async fn pass_on_signals(stopper: Stopper, ui: Arc<Ui>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup())).transpose();
-    let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    let (mut interrupt, mut terminate, mut hangup) = match (interrupt, terminate, hangup) {
-        (Ok(interrupt), Ok(terminate), Ok(hangup)) => (interrupt, terminate, hangup),
-        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
-            ui.note(&format!("signals cannot be waited for: {error}"));
-            return;
-        }
-    };
-    let mut hung_up = async move || match &mut hangup {
-        Some(hangup) => hangup.recv().await,
-        None => std::future::pending().await,
-    };
-    let mut first = true;
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hung_up() => {}
-        }
-        stopper.next();
-        if std::mem::replace(&mut first, false) {
-            // On a thread that may wait: the next signal must be heard.
-            let ui = Arc::clone(&ui);
-            drop(tokio::task::spawn_blocking(move || {
-                ui.note("ending: what runs may finish; once more ends at once");
-            }));
-        }
-    }
-}
-
-/// Whether this process was started to outlive its terminal. Where the system does not tell, it
-/// was not.
-fn ignores_hangup() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    ignored(&status) & 1 == 1
-}
-
-/// The signals that are ignored, the lowest bit being the first (SIGHUP).
-fn ignored(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -3,6 +3,9 @@
 //! Owns one loop a consumer and topic. A topic with nothing to do waits without a permit; one
 //! with work claims a batch for the permits it holds, and each message runs as a task that takes
 //! its permit along. What happens to a message is `delivery`'s, when a consumer pauses `pause`'s.
+//!
+//! A consumer is immutable. Other code or configuration is another consumer, which takes the next
+//! claim while the retired one finishes what it has (law 25).
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +17,8 @@ use crate::pause::{Entry, Health, Lesson, Turn};
 use crate::permits::{PermitSet, Permits, Seat};
 use crate::storage::Storage;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -69,14 +72,17 @@ pub(crate) struct Consumer {
     pub seat: Seat,
     /// Whether it claims.
     pub health: Health,
+    /// Whether it claims no more, for good.
+    pub retired: watch::Sender<bool>,
 }
 
 /// All consumers of a process.
 pub(crate) struct Dispatcher {
     shared: Arc<Shared>,
     permits: Arc<Permits>,
-    consumers: Vec<Arc<Consumer>>,
-    sources: JoinSet<()>,
+    /// Those that claim; retired ones live on in their deliveries.
+    running: Arc<Mutex<Vec<Arc<Consumer>>>>,
+    sources: Mutex<JoinSet<()>>,
 }
 
 /// One topic of a consumer.
@@ -123,26 +129,48 @@ impl Shared {
 }
 
 impl Dispatcher {
-    /// Starts `consumers`; their groups are declared.
-    pub(crate) fn start(
-        shared: Arc<Shared>,
-        permits: Arc<Permits>,
-        consumers: Vec<Consumer>,
-    ) -> Self {
-        let consumers: Vec<_> = consumers.into_iter().map(Arc::new).collect();
+    /// Nothing runs yet.
+    pub(crate) fn start(shared: Arc<Shared>, permits: Arc<Permits>) -> Self {
+        let running = Arc::default();
         let mut sources = JoinSet::new();
-        for consumer in &consumers {
-            for topic in &consumer.topics {
-                let source = Source {
-                    shared: Arc::clone(&shared),
-                    consumer: Arc::clone(consumer),
-                    topic: topic.clone(),
-                };
-                sources.spawn(source.run());
-            }
+        sources.spawn(rest(Arc::clone(&running), shared.phases.clone()));
+        Self { shared, permits, running, sources: Mutex::new(sources) }
+    }
+
+    /// Starts `consumer`; its groups are declared. One of the same name is retired in the same
+    /// moment.
+    pub(crate) fn add(&self, consumer: Consumer) {
+        let consumer = Arc::new(consumer);
+        self.retire(&consumer.name);
+        locked(&self.running).push(Arc::clone(&consumer));
+        let mut sources = locked(&self.sources);
+        // Those of retired consumers.
+        while sources.try_join_next().is_some() {}
+        for topic in &consumer.topics {
+            let source = Source {
+                shared: Arc::clone(&self.shared),
+                consumer: Arc::clone(&consumer),
+                topic: topic.clone(),
+            };
+            sources.spawn(source.run());
         }
-        sources.spawn(rest(consumers.clone(), shared.phases.clone()));
-        Self { shared, permits, consumers, sources }
+    }
+
+    /// The consumer claims nothing more; what it has it finishes.
+    pub(crate) fn retire(&self, name: &str) {
+        for retired in locked(&self.running).extract_if(.., |consumer| &*consumer.name == name) {
+            retired.retired.send_replace(true);
+        }
+    }
+
+    /// A place among the permits for a consumer of this name: the one that a running one has, if
+    /// one does, so that both together keep to the maximum.
+    pub(crate) fn seat(&self, name: &str, max: NonZeroUsize) -> Seat {
+        let running = locked(&self.running);
+        match running.iter().find(|consumer| &*consumer.name == name) {
+            Some(consumer) => consumer.seat.resized(max),
+            None => self.permits.seat(max),
+        }
     }
 
     /// Returns when the log has ended by itself: nothing can be claimed or settled any more.
@@ -153,8 +181,8 @@ impl Dispatcher {
 
     /// Whether a consumer is paused for what does not mend itself.
     pub(crate) fn is_stuck(&self) -> bool {
-        let paused = self.consumers.iter().filter_map(|consumer| consumer.health.paused());
-        paused.into_iter().any(|paused| !paused.mends)
+        let running = locked(&self.running);
+        running.iter().filter_map(|one| one.health.paused()).any(|paused| !paused.mends)
     }
 
     /// How many messages were claimed so far, and how many permits are held.
@@ -164,11 +192,12 @@ impl Dispatcher {
 
     /// Ends the run: claims nothing more, waits for what is out, interrupts what takes longer than
     /// the drain time or is still running when `stopper` goes on to [`Phase::Stop`].
-    pub(crate) async fn drain(mut self, stopper: &Stopper) {
+    pub(crate) async fn drain(&self, stopper: &Stopper) {
         stopper.advance(Phase::Drain);
         let phases = self.shared.phases.clone();
+        let mut sources = std::mem::take(&mut *locked(&self.sources));
         let finished = async {
-            while self.sources.join_next().await.is_some() {}
+            while sources.join_next().await.is_some() {}
             self.permits.all_back().await;
         };
         let mut finished = std::pin::pin!(finished);
@@ -184,11 +213,24 @@ impl Dispatcher {
 }
 
 /// Lets consumers give up what they kept, until the run ends.
-async fn rest(consumers: Vec<Arc<Consumer>>, phases: Phases) {
+async fn rest(running: Arc<Mutex<Vec<Arc<Consumer>>>>, phases: Phases) {
     while phases.or_drain(tokio::time::sleep(REST)).await.is_some() {
+        let consumers = locked(&running).clone();
         for consumer in &consumers {
             consumer.invoke.rest();
         }
+    }
+}
+
+fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Consumer {
+    /// Returns when it claims no more, for good.
+    async fn retired(&self) {
+        // The sender is ours: this cannot fail.
+        drop(self.retired.subscribe().wait_for(|retired| *retired).await);
     }
 }
 
@@ -196,7 +238,7 @@ impl Source {
     async fn run(self) {
         let shared = &self.shared;
         let waiter = shared.storage.log().waiter(&self.topic, &self.consumer.group);
-        while shared.phases.or_drain(waiter.woken()).await.is_some() {
+        while self.while_serving(waiter.woken()).await.is_some() {
             if waiter.is_over() {
                 return shared.log_ended().await;
             }
@@ -204,10 +246,18 @@ impl Source {
         }
     }
 
+    /// Waits for `work` unless this consumer is to claim no more.
+    async fn while_serving<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.consumer.retired() => None,
+            answer = self.shared.phases.or_drain(work) => answer,
+        }
+    }
+
     /// One round; whether there may be more to claim.
     async fn claim_and_deliver(&self) -> bool {
-        let phases = &self.shared.phases;
-        let Some((entry, mut permits)) = phases.or_drain(self.permitted()).await else {
+        let Some((entry, mut permits)) = self.while_serving(self.permitted()).await else {
             return false;
         };
         // The pause may have begun while this waited for its permits.
@@ -276,7 +326,7 @@ impl Source {
         let mut in_trouble = false;
         let claims = loop {
             // What could not be written may have begun to wait while this waited for permits.
-            if self.shared.phases.or_drain(storage.nothing_kept()).await.is_none() {
+            if self.while_serving(storage.nothing_kept()).await.is_none() {
                 break Vec::new();
             }
             match storage.log().claim(request.clone()).await {
@@ -289,7 +339,7 @@ impl Source {
                         storage.trouble_began(&error).await;
                     }
                     let pause = tokio::time::sleep(wait);
-                    if self.shared.phases.or_drain(pause).await.is_none() {
+                    if self.while_serving(pause).await.is_none() {
                         break Vec::new();
                     }
                     wait = (wait * 2).min(RETRY_MOST);

@@ -34,6 +34,57 @@ pub(crate) enum Event {
         /// Which.
         consumer: Arc<str>,
     },
+    /// Builds began.
+    Building {
+        /// Whose.
+        consumers: Vec<String>,
+        /// What had changed; nothing at a start.
+        changed: Vec<String>,
+    },
+    /// The builds went well.
+    Built {
+        /// Whose.
+        consumers: Vec<String>,
+        /// How long they took.
+        elapsed: Duration,
+    },
+    /// A consumer takes its next claim with this code and configuration.
+    Serving {
+        /// Which.
+        consumer: String,
+        /// What it reads.
+        topics: Vec<String>,
+        /// As which group.
+        group: Group,
+        /// Its code, short.
+        revision: String,
+        /// The code before, where it ran already.
+        before: Option<String>,
+    },
+    /// A consumer is wanted no more: it claims nothing, and finishes what it has.
+    Retired {
+        /// Which.
+        consumer: String,
+    },
+    /// Something is wrong until somebody mends it; what ran goes on.
+    Problem(Box<Problem>),
+    /// What was wrong is mended.
+    Mended {
+        /// What it was about.
+        subject: String,
+    },
+    /// Files that builds write where they are watched: they count no longer.
+    OwnFiles {
+        /// Which.
+        files: Vec<String>,
+    },
+    /// Something worth knowing that is no fault.
+    Remark {
+        /// In a sentence.
+        text: String,
+    },
+    /// A group falls behind.
+    Lag(Lag),
     /// Storage does not answer; what is to be settled is kept.
     StorageLost {
         /// What it says.
@@ -49,6 +100,36 @@ pub(crate) enum Event {
     End,
 }
 
+/// What is wrong until somebody mends it.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    /// What it is about, short.
+    pub subject: String,
+    /// In one sentence.
+    pub what: String,
+    /// The causes, or what a build said.
+    pub why: Vec<String>,
+    /// What to do.
+    pub next: Option<String>,
+    /// What goes on meanwhile, in words.
+    pub meanwhile: String,
+}
+
+/// A group that falls behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lag {
+    /// The group's topic.
+    pub topic: String,
+    /// The group.
+    pub group: Group,
+    /// What it has not settled.
+    pub messages: u64,
+    /// What that was when it was looked at before.
+    pub before: u64,
+    /// How long before.
+    pub over: Duration,
+}
+
 /// One delivery from its claim to its settlement.
 #[derive(Debug)]
 pub(crate) struct Delivered {
@@ -60,6 +141,8 @@ pub(crate) struct Delivered {
     pub message: Arc<Message>,
     /// Which attempt, from 1.
     pub attempt: u32,
+    /// The code that handled it, short.
+    pub revision: String,
     /// The group's maximum.
     pub attempts_max: u32,
     /// The outcome's name.

@@ -14,6 +14,7 @@ mod lease;
 mod manifest;
 mod pause;
 mod permits;
+mod plan;
 mod registry;
 mod storage;
 mod wire;

@@ -162,6 +162,16 @@ impl State {
 }
 
 impl Seat {
+    /// The same place with another maximum, for what comes after its consumer: what that still
+    /// holds counts on.
+    pub(crate) fn resized(&self, max: NonZeroUsize) -> Self {
+        if let Some(seat) = self.permits.lock().seats.get_mut(self.index) {
+            seat.max = max.get();
+        }
+        self.permits.serve();
+        self.clone()
+    }
+
     /// Waits for at least one permit; takes up to `most` of those that are free then.
     pub(crate) async fn acquire(&self, most: NonZeroUsize) -> PermitSet {
         loop {
@@ -271,6 +281,20 @@ mod tests {
         drop(held);
         assert_eq!(permits.held(), 0);
         assert_eq!(seat.acquire(nz(5)).await.count(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_comes_after_a_consumer_shares_its_maximum_with_what_that_still_holds() {
+        let permits = Permits::new(nz(8));
+        let old = permits.seat(nz(3));
+        let held = old.acquire(nz(3)).await;
+        let new = old.resized(nz(4));
+        let more = new.acquire(nz(4)).await;
+        assert_eq!((held.count(), more.count()), (3, 1));
+        let fewer = new.resized(nz(2));
+        drop(held);
+        let waiting = fewer.acquire(nz(9)).await;
+        assert_eq!(waiting.count(), 1, "one of two is out");
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 //! Domain types are never serialised to the outside; they become one of these first. Times are
 //! RFC 3339 in UTC, ages and spans are milliseconds.
 
-use crate::event::{Delivered, Event, Fate, Figures};
+use crate::event::{Delivered, Event, Fate, Figures, Lag};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -191,6 +191,36 @@ pub(crate) enum EventBody<'a> {
     Ready { log: String, consumers: Vec<&'a str> },
     /// A delivery came to its end.
     Delivery(DeliveryBody<'a>),
+    /// Builds began, because of what had changed.
+    Building { consumers: &'a [String], changed: &'a [String] },
+    /// They went well.
+    Built { consumers: &'a [String], elapsed_ms: f64 },
+    /// A consumer takes its next claim with this code and configuration.
+    Serving {
+        consumer: &'a str,
+        topics: &'a [String],
+        group: &'a str,
+        revision: &'a str,
+        before: Option<&'a str>,
+    },
+    /// A consumer is wanted no more.
+    Retired { consumer: &'a str },
+    /// Something is wrong until somebody mends it.
+    Problem {
+        about: &'a str,
+        what: &'a str,
+        why: &'a [String],
+        next: Option<&'a str>,
+        meanwhile: &'a str,
+    },
+    /// It is mended.
+    Mended { about: &'a str },
+    /// Files that builds write where they are watched.
+    OwnFiles { files: &'a [String] },
+    /// Something worth knowing.
+    Remark { text: &'a str },
+    /// A group falls behind.
+    Lag { topic: &'a str, group: &'a str, messages: u64, before: u64, over_ms: u64 },
     /// A consumer stopped claiming.
     Paused {
         consumer: &'a str,
@@ -219,6 +249,7 @@ pub(crate) struct DeliveryBody<'a> {
     group: &'a str,
     id: String,
     attempt: u32,
+    revision: &'a str,
     outcome: &'a str,
     disposition: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -279,6 +310,7 @@ impl<'a> DeliveryBody<'a> {
             group: delivered.group.as_str(),
             id: delivered.message.id.to_string(),
             attempt: delivered.attempt,
+            revision: &delivered.revision,
             outcome: delivered.outcome,
             disposition: delivered.fate.name(),
             text: &delivered.text,
@@ -304,6 +336,35 @@ impl<'a> EventBody<'a> {
                 text,
                 retry_ms: retry.map(time::millis),
                 mends_itself: *mends,
+            },
+            Event::Building { consumers, changed } => Self::Building { consumers, changed },
+            Event::Built { consumers, elapsed } => {
+                Self::Built { consumers, elapsed_ms: fine_ms(*elapsed) }
+            }
+            Event::Serving { consumer, topics, group, revision, before } => Self::Serving {
+                consumer,
+                topics,
+                group: group.as_str(),
+                revision,
+                before: before.as_deref(),
+            },
+            Event::Retired { consumer } => Self::Retired { consumer },
+            Event::Problem(problem) => Self::Problem {
+                about: &problem.subject,
+                what: &problem.what,
+                why: &problem.why,
+                next: problem.next.as_deref(),
+                meanwhile: &problem.meanwhile,
+            },
+            Event::Mended { subject } => Self::Mended { about: subject },
+            Event::OwnFiles { files } => Self::OwnFiles { files },
+            Event::Remark { text } => Self::Remark { text },
+            Event::Lag(Lag { topic, group, messages, before, over }) => Self::Lag {
+                topic,
+                group: group.as_str(),
+                messages: *messages,
+                before: *before,
+                over_ms: time::millis(*over),
             },
             Event::Resumed { consumer } => Self::Resumed { consumer },
             Event::StorageLost { text } => Self::StorageLost { text },

@@ -107,6 +107,7 @@ impl Guests {
             name: "bench".into(),
             component: PathBuf::new(),
             build: None,
+            watch: Vec::new(),
             topics: vec![topic.clone()],
             group: Group::work_queue(),
             start: Start::Earliest,
@@ -147,9 +148,11 @@ impl Guests {
             invoke: Arc::new(Timed { ready, ended: Arc::clone(&ended) }),
             seat: permits.seat(CONCURRENCY),
             health: Health::new(),
+            retired: tokio::sync::watch::Sender::new(false),
         };
         let shared = Shared::new(Arc::clone(log), events, phases, "bench");
-        let dispatcher = Dispatcher::start(Arc::new(shared), permits, vec![consumer]);
+        let dispatcher = Dispatcher::start(Arc::new(shared), permits);
+        dispatcher.add(consumer);
         Ok(Running { dispatcher, stopper, counted, ended })
     }
 

@@ -15,6 +15,9 @@ pub(super) struct Args {
     /// End when every group has nothing left to do.
     #[arg(long)]
     until_idle: bool,
+    /// Do not build and swap what changes (--until-idle does not either).
+    #[arg(long)]
+    no_watch: bool,
     /// Do not publish the manifest's samples.
     #[arg(long)]
     no_samples: bool,
@@ -30,7 +33,8 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args, ui: Ui) -> Exit {
-    let Args { path, until_idle, no_samples, timeout, json: _, log } = args;
-    let options = Options { path, log, until_idle, samples: !no_samples, timeout };
+    let Args { path, until_idle, no_watch, no_samples, timeout, json: _, log } = args;
+    let (watch, samples) = (!no_watch && !until_idle, !no_samples);
+    let options = Options { path, log, until_idle, watch, samples, timeout };
     dev::run(options, Arc::new(ui)).await
 }

@@ -14,7 +14,7 @@ mod ui;
 
 pub(crate) use failure::{Exit, Failure};
 pub(crate) use open::{FOLDER, log_flag, open};
-pub(crate) use ui::{Tone, Ui, clean, clean_lines, shell, span};
+pub(crate) use ui::{Tone, Ui, clean, shell, span};
 
 use clap::{Parser, Subcommand};
 

@@ -168,11 +168,6 @@ pub(crate) fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// As [`clean`], for text of several lines.
-pub(crate) fn clean_lines(text: &str) -> String {
-    text.lines().map(clean).collect::<Vec<_>>().join("\n")
-}
-
 /// A span of time for a person: three digits and a unit.
 pub(crate) fn span(span: std::time::Duration) -> String {
     let seconds = span.as_secs_f64();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use windlass_log::clock::{Clock, SystemClock};
 
 /// The folder below the log's.
-const FOLDER: &str = "output";
+pub(super) const FOLDER: &str = "output";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// All output files of a run.

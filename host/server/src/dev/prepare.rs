@@ -1,89 +1,73 @@
-//! Everything before the first claim: read the manifest, build, load and check, open the log,
-//! declare topics and groups.
+//! Everything before the log's first use: build, load and check, open the log.
 
-use super::build;
+use super::build::Words;
+use super::project::Project;
+use super::stage::Loaded;
+use super::workshop::Workshop;
 use crate::cli::{self, FOLDER, Failure, Ui};
-use crate::delivery::Invoke;
-use crate::dispatch::Consumer;
 use crate::drain::Phases;
-use crate::manifest::{ConsumerSpec, FILE_NAME, Manifest};
-use crate::pause::Health;
-use crate::permits::Permits;
-use crate::registry::{LogOutbox, Ready};
-use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use crate::manifest::ConsumerSpec;
+use crate::registry::LogOutbox;
+use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
-use windlass_core::Topic;
+use windlass_log::DynLog;
 use windlass_log::sqlite::OpenOptions;
-use windlass_log::{Declared, DynLog, Start};
-use windlass_runtime::{Allocation, Component, Engine, EngineConfig};
 
-/// A manifest and where its log is.
-#[derive(Debug)]
-pub(super) struct Project {
-    /// What is wanted.
-    pub manifest: Manifest,
-    /// The log's folder.
-    pub log: PathBuf,
-}
-
-/// A project that is ready to claim.
+/// A project that is ready to declare its groups and to claim.
 pub(super) struct Prepared {
-    /// Its log, with all groups declared.
+    /// Its log.
     pub log: DynLog,
-    /// Its consumers' components, in the manifest's order.
-    pub ready: Vec<Ready>,
     /// Where guests publish at once.
     pub outbox: Arc<LogOutbox>,
+    /// Where its code became ready.
+    pub workshop: Workshop,
+    /// Its consumers, but for those whose build failed.
+    pub loaded: Vec<Loaded>,
+    /// Commands that failed.
+    pub failed: Vec<(String, Failure)>,
+    /// Commands that ran.
+    pub ran: HashSet<String>,
 }
 
-impl Project {
-    /// Reads the manifest that `path` means.
-    pub(super) fn read(path: &Path, log: Option<PathBuf>) -> Result<Self, Failure> {
-        let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
-        let text = std::fs::read_to_string(&file).map_err(|error| {
-            Failure::system(format!("cannot read `{}`", file.display()), &error)
-                .next(format!("name a folder with a {FILE_NAME}, or that file"))
-        })?;
-        // Builds change their folder: what they are told must not depend on ours.
-        let file = std::path::absolute(&file).map_err(|error| Failure::of(&error))?;
-        let manifest = Manifest::parse(&file, &text)?;
-        let log = log.unwrap_or_else(|| manifest.folder.join(FOLDER));
-        Ok(Self { manifest, log })
-    }
-
-    /// What runs, for a person.
-    pub(super) fn describe(&self) -> String {
-        let mut text = String::new();
-        for consumer in &self.manifest.consumers {
-            let topics: Vec<_> = consumer.topics.iter().map(Topic::as_str).collect();
-            let _infallible = write!(text, "running {} on {}", consumer.name, topics.join(", "));
-            if !consumer.group.is_work_queue() {
-                let _infallible = write!(text, " as group {}", consumer.group);
-            }
-            text.push('\n');
-        }
-        let _infallible = write!(text, "log {}; Ctrl-C ends", self.log.display());
-        cli::clean_lines(&text)
-    }
-}
-
-/// All steps in order; nothing when the run was stopped meanwhile.
+/// All steps in order; nothing when the run was stopped meanwhile. A consumer that does not come
+/// to be ready is an error, unless somebody may still mend it (`patient`).
 pub(super) async fn prepare(
     project: &Project,
+    patient: bool,
     ui: &Ui,
     phases: &Phases,
 ) -> Result<Option<Prepared>, Failure> {
     let manifest = &project.manifest;
-    if build_all(manifest, ui, phases).await?.is_none() {
+    let workshop = Workshop::new(phases.clone())?;
+    let all: Vec<&ConsumerSpec> = manifest.consumers.iter().collect();
+    let words = |consumer: &ConsumerSpec, command: &str| {
+        ui.note(&format!("building {}: {}", consumer.name, cli::clean(command)));
+        Words::Shown
+    };
+    let Some(built) = workshop.build(&all, &manifest.folder, words).await else {
         return Ok(None);
+    };
+    let ran = built.keys().map(|command| (*command).to_owned()).collect();
+    let mut failed = Vec::new();
+    for (command, result) in built {
+        if let Err(failure) = result {
+            failed.push((command.to_owned(), failure));
+        }
     }
-    let engine = Engine::new(&EngineConfig::default()).map_err(|error| Failure::of(&error))?;
-    if let Allocation::OnDemand { why } = engine.allocation() {
-        tracing::info!(why, "instances have no pool");
+    if !patient && let Some((_, failure)) = failed.pop() {
+        return Err(failure);
     }
-    let Some(components) = load_all(&engine, manifest, phases).await? else { return Ok(None) };
+    let has_failed = |spec: &ConsumerSpec| {
+        failed.iter().any(|(command, _)| spec.build.as_ref() == Some(command))
+    };
+    let rest: Vec<_> = all.into_iter().filter(|spec| !has_failed(spec)).collect();
+    let Some(components) = workshop.load(&rest, |_| None).await else { return Ok(None) };
+    let mut loaded: Vec<Loaded> = rest.into_iter().cloned().zip(components).collect();
+    if !patient && let Some(at) = loaded.iter().position(|(_, component)| component.is_err()) {
+        let (_, component) = loaded.swap_remove(at);
+        return component.map(|_| None);
+    }
     let options = OpenOptions { create: true, serve: true, ..OpenOptions::default() };
     // Another process may hold the file for seconds.
     let Some(log) = phases.or_drain(cli::open(&project.log, options)).await else {
@@ -92,71 +76,7 @@ pub(super) async fn prepare(
     let log = log?;
     keep_out_of_git(&project.log);
     let outbox = LogOutbox::new(Arc::clone(&log));
-    let mut ready = Vec::new();
-    for (spec, component) in manifest.consumers.iter().zip(&components) {
-        ready.push(Ready::new(&engine, component, spec, &outbox).map_err(|e| of(spec, e.into()))?);
-    }
-    match phases.or_drain(declare(&log, manifest, ui)).await {
-        None => Ok(None),
-        Some(declared) => declared.map(|()| Some(Prepared { log, ready, outbox })),
-    }
-}
-
-async fn build_all(manifest: &Manifest, ui: &Ui, phases: &Phases) -> Result<Option<()>, Failure> {
-    // Several consumers may come from one workspace: one command is run once.
-    let mut done = HashSet::new();
-    for consumer in &manifest.consumers {
-        let Some(command) = &consumer.build else { continue };
-        if !done.insert(command) {
-            continue;
-        }
-        ui.note(&format!("building {}: {}", consumer.name, cli::clean(command)));
-        if build::run(&consumer.name, command, &manifest.folder, phases).await?.is_none() {
-            return Ok(None);
-        }
-    }
-    Ok(Some(()))
-}
-
-/// Compiles and checks; a component that several consumers name once.
-async fn load_all(
-    engine: &Engine,
-    manifest: &Manifest,
-    phases: &Phases,
-) -> Result<Option<Vec<Component>>, Failure> {
-    let mut by_path: HashMap<&Path, Component> = HashMap::new();
-    let mut components = Vec::new();
-    for consumer in &manifest.consumers {
-        let path = consumer.component.as_path();
-        let component = match by_path.get(path) {
-            Some(component) => component.clone(),
-            None => match phases.or_drain(Component::load_file(engine, path)).await {
-                None => return Ok(None),
-                Some(loaded) => loaded.map_err(|error| of(consumer, error.into()))?,
-            },
-        };
-        by_path.insert(path, component.clone());
-        components.push(component);
-    }
-    Ok(Some(components))
-}
-
-/// A failure that is about one consumer.
-fn of(consumer: &ConsumerSpec, failure: Failure) -> Failure {
-    failure.because(format!("consumer `{}`: {}", consumer.name, consumer.component.display()))
-}
-
-async fn declare(log: &DynLog, manifest: &Manifest, ui: &Ui) -> Result<(), Failure> {
-    log.declare_topics(manifest.topics_mode, manifest.declared_topics()).await?;
-    let groups = manifest.groups();
-    let declared = log.declare_groups(groups.clone()).await?;
-    for (group, declared) in groups.iter().zip(declared) {
-        if declared == Declared::Known && group.start == Start::Latest {
-            let topic = cli::clean(group.topic.as_str());
-            ui.note(&format!("`{topic}` is read on from where it was: `start` is for new groups"));
-        }
-    }
-    Ok(())
+    Ok(Some(Prepared { log, outbox, workshop, loaded, failed, ran }))
 }
 
 /// A log lies in a project's folder: it is not to be committed by accident. A folder that somebody
@@ -167,28 +87,6 @@ fn keep_out_of_git(log: &Path) {
         // Not worth a failure.
         drop(std::fs::write(file, "*\n"));
     }
-}
-
-/// Consumers as the dispatcher runs them.
-pub(super) fn consumers(
-    manifest: &Manifest,
-    ready: Vec<Ready>,
-    permits: &Arc<Permits>,
-) -> Vec<Consumer> {
-    let specs = manifest.consumers.iter();
-    specs
-        .zip(ready)
-        .map(|(spec, ready)| Consumer {
-            name: spec.name.as_str().into(),
-            group: spec.group.clone(),
-            start: spec.start,
-            policy: spec.policy.clone(),
-            topics: spec.topics.clone(),
-            invoke: Arc::new(ready) as Arc<dyn Invoke>,
-            seat: permits.seat(spec.concurrency),
-            health: Health::new(),
-        })
-        .collect()
 }
 
 /// Who claims: this machine and process.

@@ -1,4 +1,7 @@
 //! Keeping a fast run readable: so many lines a second, then sums.
+//!
+//! A burst is shown from its beginning. Once a second had more than its lines, the next one shows
+//! no more than a sample, so that a lasting rush is some lines and a sum each second.
 
 use crate::cli::span;
 use crate::event::{Delivered, Fate};
@@ -6,15 +9,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Successes shown between two ticks, which are a second apart.
-const SUCCESSES_SHOWN: u32 = 200;
-/// Failures shown between two ticks.
-const FAILURES_SHOWN: u32 = 100;
+const SUCCESSES_SHOWN: u32 = 20;
+/// Failures shown between two ticks; each is several lines.
+const FAILURES_SHOWN: u32 = 8;
+/// Of either, after a second that had more.
+const SAMPLE: u32 = 2;
 
 /// What was not shown since the last tick.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
     successes: u32,
     failures: u32,
+    /// Whether the last second had more than its lines.
+    rush: bool,
     hidden: BTreeMap<String, Hidden>,
 }
 
@@ -36,7 +43,7 @@ impl Rate {
             }
         };
         *count = count.saturating_add(1);
-        if *count <= most {
+        if *count <= if self.rush { SAMPLE } else { most } {
             return true;
         }
         let hidden = self.hidden.entry(delivered.consumer.to_string()).or_default();
@@ -56,6 +63,7 @@ impl Rate {
     /// A second has passed: a line for every consumer with deliveries that were not shown.
     pub(super) fn turn(&mut self) -> Vec<String> {
         (self.successes, self.failures) = (0, 0);
+        self.rush = !self.hidden.is_empty();
         let lines = std::mem::take(&mut self.hidden);
         lines.into_iter().map(|(consumer, hidden)| hidden.line(&consumer)).collect()
     }
@@ -71,12 +79,12 @@ impl Hidden {
             parts.push(format!("{successes} more ok"));
         }
         if failures > 0 {
-            parts.push(format!("{failures} more failed (see windlass dlq ls, or --json)"));
+            parts.push(format!("{failures} more failed (windlass dlq ls, or --json)"));
         }
         if sent > 0 {
             parts.push(format!("{sent} sent"));
         }
-        format!("  +   {consumer}: {}, {mean} each", parts.join(", "))
+        format!("+      {consumer}: {}, {mean} each", parts.join(", "))
     }
 }
 
@@ -89,12 +97,16 @@ mod tests {
     fn beyond_its_lines_a_second_is_summed_up() {
         let mut rate = Rate::default();
         let shown = (0..1_000).filter(|_| rate.shows(&delivered())).count();
-        assert_eq!(shown, 200);
+        assert_eq!(shown, 20);
         let mut failed = delivered();
         failed.fate = Fate::Dead;
         assert!(rate.shows(&failed), "failures have lines of their own");
-        assert_eq!(rate.turn(), ["  +   c: 800 more ok, 1.2 ms each"]);
+        assert_eq!(rate.turn(), ["+      c: 980 more ok, 1.2 ms each"]);
+        let shown = (0..1_000).filter(|_| rate.shows(&delivered())).count();
+        assert_eq!(shown, 2, "a rush that lasts is a sample and a sum");
+        rate.turn();
         assert!(rate.turn().is_empty());
-        assert!(rate.shows(&delivered()));
+        let shown = (0..10).filter(|_| rate.shows(&delivered())).count();
+        assert_eq!(shown, 10, "it is over");
     }
 }

@@ -22,6 +22,7 @@ pub(super) fn delivered() -> Delivered {
         group: Group::work_queue(),
         message: Arc::new(message),
         attempt: 1,
+        revision: "0a1b2c3d".into(),
         attempts_max: 5,
         outcome: "ok",
         text: String::new(),
@@ -72,11 +73,4 @@ async fn figures_hold_though_nobody_reads() {
     let (_answer, shown) = oneshot::channel();
     last_lines(&events, shown, &phases).await;
     assert_eq!(SummaryBody::from(events.figures()).handled, 3);
-}
-
-#[test]
-fn a_run_under_nohup_is_told_by_its_mask() {
-    assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t1\n") & 1, 1);
-    assert_eq!(ignored("SigIgn:\t0000000000001000\n") & 1, 0);
-    assert_eq!(ignored(""), 0);
 }

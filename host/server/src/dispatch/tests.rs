@@ -3,6 +3,7 @@
 //! `stage` holds what a test is made of; here are the laws.
 
 mod stage;
+mod swap;
 
 use super::*;
 use crate::event::Fate;
@@ -262,11 +263,14 @@ async fn a_log_that_ends_by_itself_ends_its_consumers() {
         invoke: Arc::new(Script::new(|_| ok())),
         seat: permits.seat(NonZeroUsize::MIN),
         health: Health::new(),
+        retired: tokio::sync::watch::Sender::new(false),
     };
-    let dispatcher = Dispatcher::start(shared, permits, vec![consumer]);
+    let dispatcher = Dispatcher::start(shared, permits);
+    dispatcher.add(consumer);
     log.close().await;
     tokio::time::timeout(S(10), dispatcher.log_ended()).await.unwrap();
     tokio::time::timeout(S(5), dispatcher.drain(&stopper)).await.unwrap();
+    drop(dispatcher);
     assert!(matches!(told.recv().await, Some(Event::LogEnded)));
     assert!(told.recv().await.is_none(), "told once");
 }

@@ -351,19 +351,25 @@ impl Stage {
         let (stopper, phases) = phases();
         let shared = Shared::new(self.log.clone(), events, phases, "test");
         let permits = Permits::new(HOST_PERMITS);
-        let consumer = Consumer {
-            name: "c".into(),
-            group: Group::work_queue(),
-            start: Start::Earliest,
-            policy: wanted.policy,
-            topics,
-            invoke: Arc::new(script),
-            seat: permits.seat(NonZeroUsize::new(wanted.concurrency).unwrap()),
-            health: Health::new(),
-        };
-        let dispatcher = Dispatcher::start(Arc::new(shared), permits, vec![consumer]);
+        let dispatcher = Dispatcher::start(Arc::new(shared), permits);
+        add(&dispatcher, script, &wanted, topics);
         Run { dispatcher, stopper, log: self.log.clone(), events: receiver }
     }
+}
+
+fn add(dispatcher: &Dispatcher, script: Script, wanted: &Wanted, topics: Vec<Topic>) {
+    let concurrency = NonZeroUsize::new(wanted.concurrency).unwrap();
+    dispatcher.add(Consumer {
+        name: "c".into(),
+        group: Group::work_queue(),
+        start: Start::Earliest,
+        policy: wanted.policy.clone(),
+        topics,
+        invoke: Arc::new(script),
+        seat: dispatcher.seat("c", concurrency),
+        health: Health::new(),
+        retired: tokio::sync::watch::Sender::new(false),
+    });
 }
 
 /// The memory log never waits.
@@ -377,6 +383,12 @@ fn futures_now<T>(future: impl Future<Output = T>) -> T {
 }
 
 impl Run {
+    /// Another revision of the consumer takes the next claim.
+    pub(super) fn swap(&self, script: Script, concurrency: usize) {
+        let wanted = Wanted { concurrency, topics: vec!["t"], policy: GroupPolicy::default() };
+        add(&self.dispatcher, script, &wanted, vec![Topic::new("t").unwrap()]);
+    }
+
     /// Returns when the topic has nothing left to settle and no permit is held.
     pub(super) async fn until_settled(&self, topic: &str) {
         let topic = Topic::new(topic).unwrap();
@@ -411,7 +423,7 @@ impl Run {
                 Event::StorageLost { .. } => others.push("storage lost".into()),
                 Event::StorageBack => others.push("storage back".into()),
                 Event::LogEnded => others.push("log ended".into()),
-                Event::Tick | Event::End => {}
+                other => others.push(format!("{other:?}")),
             }
         }
         (delivered, others)
