@@ -12,6 +12,7 @@ mod drain;
 mod event;
 mod lease;
 mod manifest;
+mod new;
 mod pause;
 mod permits;
 mod plan;

@@ -7,6 +7,7 @@ mod check;
 mod dev;
 mod dlq;
 mod failure;
+mod new;
 mod open;
 mod publish;
 mod topic;
@@ -28,6 +29,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make the folder of a new consumer.
+    New(new::Args),
     /// Build and run the consumers of a manifest, and show every delivery.
     Dev(dev::Args),
     /// Publish a message, or a file of them.
@@ -48,6 +51,7 @@ impl Cli {
     /// Runs the command and says how it ended.
     pub(crate) async fn run(self) -> Exit {
         let json = match &self.command {
+            Command::New(args) => args.json,
             Command::Dev(args) => args.json,
             Command::Publish(args) => args.json,
             Command::Topic(command) => command.json(),
@@ -57,6 +61,7 @@ impl Cli {
         };
         let ui = Ui::new(json);
         let ended = match self.command {
+            Command::New(args) => new::run(args, &ui).await,
             Command::Dev(args) => return dev::run(args, ui).await,
             Command::Publish(args) => publish::run(args, &ui).await,
             Command::Topic(command) => topic::run(command, &ui).await,
