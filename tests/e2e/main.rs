@@ -20,6 +20,7 @@ mod kit;
 mod law26;
 mod log;
 mod manifest;
+mod new;
 mod octokit;
 mod pause;
 mod publish;
