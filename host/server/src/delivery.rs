@@ -7,13 +7,14 @@ use crate::dispatch::{Consumer, Shared};
 use crate::drain::Phase;
 use crate::event::{Delivered, Event, Fate};
 use crate::lease;
-use crate::pause::{Lesson, Paused, Remedy};
+use crate::pause::{Lesson, News, Paused, Remedy};
 use crate::permits::PermitSet;
 use crate::storage::{Patience, chain};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::settle::{Decision, Pause, decide};
-use windlass_core::{AttemptRecord, Disposition, Outcome};
+use windlass_core::{AttemptRecord, Disposition, MessageId, Outcome};
 use windlass_log::{Claim, LogError, Settled, Settlement};
 use windlass_runtime::{Delivery, Invocation, Stop};
 
@@ -54,11 +55,10 @@ pub(crate) async fn deliver(shared: &Shared, consumer: &Consumer, claim: Claim, 
     let invocation = invoke_while_held(shared, consumer, &claim).await;
     let Invocation { outcome, output, elapsed, cpu, memory_peak } = invocation;
     let (name, text) = (outcome.name(), outcome.text());
-    let entered =
-        !matches!(outcome, Outcome::LeaseLost | Outcome::Interrupted | Outcome::StartFailed { .. });
+    let lesson = if_it_fails(&outcome, claim.message.id);
     let record = record(consumer, name, &text);
     let decision = decision(consumer, &claim, outcome);
-    let settling = settle(shared, consumer, &claim, decision, record, entered).await;
+    let settling = settle(shared, consumer, &claim, decision, record, lesson).await;
     let (outcome, text) = settling.instead.unwrap_or((name, text));
     let delivered = Delivered {
         consumer: consumer.name.clone(),
@@ -75,10 +75,15 @@ pub(crate) async fn deliver(shared: &Shared, consumer: &Consumer, claim: Claim, 
         cpu,
         memory_peak,
     };
-    let paused = pupil.teach(settling.lesson);
+    let news = pupil.teach(settling.lesson);
     shared.events.tell(Event::Delivered(Box::new(delivered))).await;
-    if let Some(paused) = paused {
-        tell_pause(shared, consumer, paused).await;
+    match news {
+        None => {}
+        Some(News::Paused(paused)) => tell_pause(shared, consumer, paused).await,
+        Some(News::Resumed) => {
+            let consumer = Arc::clone(&consumer.name);
+            shared.events.tell(Event::Resumed { consumer }).await;
+        }
     }
     drop(permit);
 }
@@ -96,6 +101,16 @@ async fn invoke_while_held(shared: &Shared, consumer: &Consumer, claim: &Claim) 
         }
     };
     consumer.invoke.invoke(delivery, Box::pin(stop)).await
+}
+
+/// What a delivery teaches unless it is acked or pauses its consumer.
+fn if_it_fails(outcome: &Outcome, id: MessageId) -> Lesson {
+    match outcome {
+        Outcome::LeaseLost | Outcome::Interrupted | Outcome::StartFailed { .. } => Lesson::Nothing,
+        // The guest's own verdict on the message: nothing is wrong with whom it depends on.
+        Outcome::Rejected { .. } => Lesson::Rejected,
+        failed => Lesson::Failure(id, failed.name()),
+    }
 }
 
 fn decision(consumer: &Consumer, claim: &Claim, outcome: Outcome) -> Decision {
@@ -122,7 +137,7 @@ async fn settle(
     claim: &Claim,
     decision: Decision,
     record: AttemptRecord,
-    entered: bool,
+    if_it_fails: Lesson,
 ) -> Settling {
     let Some(disposition) = decision.disposition else {
         return Settling { fate: Fate::Lost, lesson: Lesson::Nothing, instead: None };
@@ -130,8 +145,7 @@ async fn settle(
     let fate = fate(&disposition);
     let lesson = match (&disposition, decision.pause) {
         (Disposition::Ack { .. }, _) => Lesson::Success,
-        (_, Pause::No) if entered => Lesson::Failure,
-        (_, Pause::No) => Lesson::Nothing,
+        (_, Pause::No) => if_it_fails,
         (_, pause) => Lesson::Pause(pause, Remedy::Time),
     };
     // Only a release has no other way out: anything else that finds no room is released.

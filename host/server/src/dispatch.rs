@@ -265,7 +265,7 @@ impl Source {
             return true;
         }
         let asked = permits.count();
-        let claims = self.claim(asked).await;
+        let claims = self.claim(asked, entry).await;
         let full = claims.len() >= asked;
         if claims.is_empty() && entry == Entry::Trial {
             self.consumer.health.learn(Lesson::Nothing);
@@ -279,13 +279,17 @@ impl Source {
 
     /// Waits until this consumer may claim, and for permits to do so.
     async fn permitted(&self) -> (Entry, PermitSet) {
-        let consumer = &self.consumer;
+        let (consumer, storage) = (&self.consumer, &self.shared.storage);
         loop {
-            self.shared.storage.nothing_kept().await;
+            storage.nothing_kept().await;
             let entry = match consumer.health.turn().await {
                 Turn::Enter(entry) => entry,
                 Turn::Look(needs) => {
-                    self.look_again(needs).await;
+                    let ready = match &needs {
+                        None => true,
+                        Some(topic) => matches!(storage.log().topic(topic).await, Ok(Some(_))),
+                    };
+                    consumer.health.look_again(ready);
                     continue;
                 }
             };
@@ -298,20 +302,8 @@ impl Source {
         }
     }
 
-    /// The time of a pause is over: is what it waits for there?
-    async fn look_again(&self, needs: Option<Topic>) {
-        let ready = match &needs {
-            None => true,
-            Some(topic) => matches!(self.shared.storage.log().topic(topic).await, Ok(Some(_))),
-        };
-        if self.consumer.health.look_again(ready) {
-            let consumer = Arc::clone(&self.consumer.name);
-            self.shared.events.tell(Event::Resumed { consumer }).await;
-        }
-    }
-
     /// Claims up to `max`, which is at least 1; waits while storage does not answer.
-    async fn claim(&self, max: usize) -> Vec<Claim> {
+    async fn claim(&self, max: usize, entry: Entry) -> Vec<Claim> {
         let storage = &self.shared.storage;
         let request = ClaimRequest {
             topic: self.topic.clone(),
@@ -320,7 +312,10 @@ impl Source {
             max: NonZeroUsize::new(max).unwrap_or(NonZeroUsize::MIN),
             // The group was declared; should an operator delete it, it begins anew.
             start: Some(self.consumer.start),
-            prefer: Prefer::Order,
+            prefer: match entry {
+                Entry::Open => Prefer::Order,
+                Entry::Trial => Prefer::Untried,
+            },
         };
         let mut wait = RETRY_FIRST;
         let mut in_trouble = false;

@@ -5,25 +5,32 @@
 //! the consumer's topics and lets them wait. After a pause one delivery goes ahead as a trial;
 //! the others wait for what comes of it.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use windlass_core::Topic;
 use windlass_core::settle::Pause;
+use windlass_core::{MessageId, Topic};
 
 /// So many deliveries in a row that miss a grant pause a consumer that had successes before.
 const GRANTS_IN_A_ROW: u32 = 20;
 const START_WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 const ROOM_WAITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+/// So many different messages that failed in a row pause a consumer: one outage downstream is not
+/// to use up the attempts of a backlog.
+const FAILURES_IN_A_ROW: usize = 20;
+const GUARD_WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// What a delivery taught about its consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lesson {
     /// It was acked.
     Success,
-    /// It entered the handler and failed there.
-    Failure,
+    /// It entered the handler and failed there, with this outcome.
+    Failure(MessageId, &'static str),
+    /// The handler ran, and gave the message up for what it is.
+    Rejected,
     /// It ended for reasons of ours.
     Nothing,
     /// It says that the consumer should pause.
@@ -77,22 +84,52 @@ struct Rules {
     pauses_in_a_row: u32,
     grants_in_a_row: u32,
     succeeded: bool,
+    /// Messages that failed since the last success, as many as pause it at most.
+    failed: BTreeSet<MessageId>,
+    /// How many do.
+    failures_max: usize,
+}
+
+/// What a lesson changed for whoever watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum News {
+    /// It claims no more.
+    Paused(Paused),
+    /// It claims again.
+    Resumed,
 }
 
 impl Rules {
-    fn new() -> Self {
-        Self { state: State::Open, pauses_in_a_row: 0, grants_in_a_row: 0, succeeded: false }
+    fn new(failures_max: usize) -> Self {
+        Self {
+            state: State::Open,
+            pauses_in_a_row: 0,
+            grants_in_a_row: 0,
+            succeeded: false,
+            failed: BTreeSet::new(),
+            failures_max,
+        }
     }
 
-    /// Takes a lesson in; answers the pause that begins with it, if one does.
-    fn learn(&mut self, lesson: Lesson, now: Instant) -> Option<Paused> {
+    /// Takes a lesson in; answers the pause that begins or ends with it, if one does.
+    fn learn(&mut self, lesson: Lesson, now: Instant) -> Option<News> {
+        let was_open = self.state == State::Open;
+        if let Some(paused) = self.take(lesson, now) {
+            return Some(News::Paused(paused));
+        }
+        (!was_open && self.state == State::Open).then_some(News::Resumed)
+    }
+
+    fn take(&mut self, lesson: Lesson, now: Instant) -> Option<Paused> {
         match lesson {
             Lesson::Success => {
                 self.succeeded = true;
+                self.failed.clear();
                 self.went_well();
                 None
             }
-            Lesson::Failure | Lesson::Pause(Pause::No, _) => {
+            Lesson::Failure(id, outcome) => self.failure(id, outcome, now),
+            Lesson::Rejected | Lesson::Pause(Pause::No, _) => {
                 self.went_well();
                 None
             }
@@ -119,6 +156,19 @@ impl Rules {
                 self.pause("grant-missing", grant, None, Remedy::Somebody, now)
             }
         }
+    }
+
+    fn failure(&mut self, id: MessageId, outcome: &str, now: Instant) -> Option<Paused> {
+        if self.failed.len() < self.failures_max {
+            self.failed.insert(id);
+        }
+        if self.failed.len() < self.failures_max {
+            self.went_well();
+            return None;
+        }
+        let count = self.failed.len();
+        let text = format!("the last {count} different messages failed, the last one: {outcome}");
+        self.pause("failing", text, Some(GUARD_WAITS), Remedy::Time, now)
     }
 
     fn went_well(&mut self) {
@@ -200,7 +250,7 @@ pub(crate) struct Pupil<'h>(Option<&'h Health>);
 
 impl Pupil<'_> {
     /// Takes the lesson in, as [`Health::learn`] does.
-    pub(crate) fn teach(mut self, lesson: Lesson) -> Option<Paused> {
+    pub(crate) fn teach(mut self, lesson: Lesson) -> Option<News> {
         self.0.take().and_then(|health| health.learn(lesson))
     }
 }
@@ -223,15 +273,20 @@ pub(crate) struct Health {
 impl Health {
     /// A consumer that had neither success nor failure.
     pub(crate) fn new() -> Self {
-        Self { rules: Mutex::new(Rules::new()), changed: watch::Sender::new(()) }
+        Self::guarded(FAILURES_IN_A_ROW)
+    }
+
+    /// One that so many failures in a row pause.
+    pub(crate) fn guarded(failures_max: usize) -> Self {
+        Self { rules: Mutex::new(Rules::new(failures_max)), changed: watch::Sender::new(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Rules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a lesson in; answers the pause that begins with it, if one does.
-    pub(crate) fn learn(&self, lesson: Lesson) -> Option<Paused> {
+    /// Takes a lesson in; answers the pause that begins or ends with it, if one does.
+    pub(crate) fn learn(&self, lesson: Lesson) -> Option<News> {
         let (began, changed) = {
             let mut rules = self.lock();
             let before = rules.state.clone();
@@ -299,12 +354,10 @@ impl Health {
         }
     }
 
-    /// After a [`Turn::Look`]: `ready` says whether what was missing is there. Answers whether
-    /// the pause ended with this call.
-    pub(crate) fn look_again(&self, ready: bool) -> bool {
-        let ended = self.lock().look_again(ready, Instant::now());
+    /// After a [`Turn::Look`]: `ready` says whether what was missing is there.
+    pub(crate) fn look_again(&self, ready: bool) {
+        self.lock().look_again(ready, Instant::now());
         self.changed.send_replace(());
-        ended
     }
 }
 

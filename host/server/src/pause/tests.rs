@@ -1,7 +1,18 @@
 //! The rules of pausing, on values and a paused clock.
 
 use super::*;
+use windlass_core::{Sequence, Timestamp};
 
+fn failure(number: u64) -> Lesson {
+    let id = MessageId { millis: Timestamp(1), sequence: Sequence(number) };
+    Lesson::Failure(id, "failed")
+}
+fn paused(news: Option<News>) -> Option<Paused> {
+    match news {
+        Some(News::Paused(paused)) => Some(paused),
+        Some(News::Resumed) | None => None,
+    }
+}
 fn start() -> Lesson {
     Lesson::Pause(Pause::Start("s".into()), Remedy::Time)
 }
@@ -14,10 +25,10 @@ fn room(remedy: Remedy) -> Lesson {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_start_waits_longer_each_time_and_success_forgets_it() {
-    let mut rules = Rules::new();
+    let mut rules = Rules::new(20);
     let now = Instant::now();
     for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
-        let paused = rules.learn(start(), now).unwrap();
+        let paused = paused(rules.learn(start(), now)).unwrap();
         assert_eq!(paused.retry, Some(Duration::from_secs(seconds)));
         assert!(paused.mends);
         assert_eq!(rules.learn(start(), now), None, "it is paused already");
@@ -28,21 +39,21 @@ async fn a_failing_start_waits_longer_each_time_and_success_forgets_it() {
     }
     rules.learn(Lesson::Success, now);
     assert_eq!(rules.state, State::Open);
-    assert_eq!(rules.learn(start(), now).unwrap().retry, Some(Duration::from_secs(1)));
+    assert_eq!(paused(rules.learn(start(), now)).unwrap().retry, Some(Duration::from_secs(1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_grant_pauses_at_once_without_a_success_and_after_twenty_with_one() {
     let now = Instant::now();
-    let mut rules = Rules::new();
-    let paused = rules.learn(grant(), now).unwrap();
+    let mut rules = Rules::new(20);
+    let paused = paused(rules.learn(grant(), now)).unwrap();
     assert_eq!((paused.retry, paused.mends, paused.text.as_str()), (None, false, "g"));
-    let mut rules = Rules::new();
+    let mut rules = Rules::new(20);
     rules.learn(Lesson::Success, now);
     for _ in 0..19 {
         assert_eq!(rules.learn(grant(), now), None);
     }
-    rules.learn(Lesson::Failure, now);
+    rules.learn(failure(1), now);
     for _ in 0..19 {
         assert_eq!(rules.learn(grant(), now), None, "another failure came between");
     }
@@ -53,8 +64,8 @@ async fn a_missing_grant_pauses_at_once_without_a_success_and_after_twenty_with_
 #[tokio::test(start_paused = true)]
 async fn a_pause_for_a_topic_goes_on_until_the_topic_is_there() {
     let now = Instant::now();
-    let mut rules = Rules::new();
-    let paused = rules.learn(room(Remedy::Topic(Topic::new("t").unwrap())), now).unwrap();
+    let mut rules = Rules::new(20);
+    let paused = paused(rules.learn(room(Remedy::Topic(Topic::new("t").unwrap())), now)).unwrap();
     assert!(!paused.mends);
     let later = now + Duration::from_mins(1);
     assert!(!rules.look_again(false, later));
@@ -66,8 +77,8 @@ async fn a_pause_for_a_topic_goes_on_until_the_topic_is_there() {
 async fn a_refusal_for_good_does_not_mend_but_is_tried_again() {
     let now = Instant::now();
     for (remedy, mends) in [(Remedy::Time, true), (Remedy::Somebody, false)] {
-        let mut rules = Rules::new();
-        let paused = rules.learn(room(remedy), now).unwrap();
+        let mut rules = Rules::new(20);
+        let paused = paused(rules.learn(room(remedy), now)).unwrap();
         assert_eq!((paused.mends, paused.needs), (mends, None));
         assert!(rules.look_again(true, now + Duration::from_mins(1)));
     }
@@ -80,12 +91,40 @@ async fn after_a_pause_one_goes_ahead_and_the_others_wait_for_it() {
     assert!(health.learn(start()).is_some());
     assert!(!health.still(Entry::Open));
     assert_eq!(health.turn().await, Turn::Look(None));
-    assert!(health.look_again(true));
+    health.look_again(true);
     assert_eq!(health.turn().await, Turn::Enter(Entry::Trial));
     let waits = tokio::time::timeout(Duration::from_hours(1), health.turn());
     assert!(waits.await.is_err());
     health.learn(Lesson::Nothing);
     assert_eq!(health.turn().await, Turn::Enter(Entry::Trial), "given back");
-    health.learn(Lesson::Failure);
+    health.learn(failure(1));
     assert_eq!(health.turn().await, Turn::Enter(Entry::Open));
+}
+
+/// Law 26: the last twenty different messages; one success in between, and it counts anew.
+#[tokio::test(start_paused = true)]
+async fn twenty_different_messages_that_fail_pause_it_and_one_success_resumes() {
+    let now = Instant::now();
+    let mut rules = Rules::new(20);
+    for number in 0..19 {
+        assert_eq!(rules.learn(failure(number), now), None);
+        assert_eq!(rules.learn(failure(number), now), None, "the same one again");
+    }
+    assert_eq!(rules.learn(Lesson::Rejected, now), None, "a verdict is no outage");
+    rules.learn(Lesson::Success, now);
+    for number in 0..19 {
+        assert_eq!(rules.learn(failure(number), now), None);
+    }
+    let mut now = now;
+    for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+        let paused = paused(rules.learn(failure(19), now)).unwrap();
+        assert_eq!((paused.reason, paused.mends), ("failing", true));
+        assert_eq!(paused.retry, Some(Duration::from_secs(seconds)));
+        assert_eq!(rules.learn(failure(20), now), None, "it was under way");
+        now += Duration::from_secs(seconds);
+        assert!(rules.look_again(true, now));
+        rules.state = State::Trying;
+    }
+    assert_eq!(rules.learn(Lesson::Success, now), Some(News::Resumed));
+    assert_eq!(rules.learn(failure(1), now), None, "counted anew");
 }

@@ -290,6 +290,15 @@ pub(super) struct Wanted {
     pub(super) concurrency: usize,
     pub(super) topics: Vec<&'static str>,
     pub(super) policy: GroupPolicy,
+    /// So many different failures in a row pause it.
+    pub(super) failures_max: usize,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        let policy = GroupPolicy::default();
+        Self { concurrency: 8, topics: vec!["t"], policy, failures_max: 20 }
+    }
 }
 
 /// A log, and what runs on it.
@@ -335,8 +344,7 @@ impl Stage {
     }
 
     pub(super) fn run_with(&self, script: Script, change: impl FnOnce(&mut Wanted)) -> Run {
-        let mut wanted =
-            Wanted { concurrency: 8, topics: vec!["t"], policy: GroupPolicy::default() };
+        let mut wanted = Wanted::default();
         change(&mut wanted);
         let topics: Vec<_> = wanted.topics.iter().map(|topic| Topic::new(topic).unwrap()).collect();
         let spec = |topic: &Topic| GroupSpec {
@@ -367,7 +375,7 @@ fn add(dispatcher: &Dispatcher, script: Script, wanted: &Wanted, topics: Vec<Top
         topics,
         invoke: Arc::new(script),
         seat: dispatcher.seat("c", concurrency),
-        health: Health::new(),
+        health: Health::guarded(wanted.failures_max),
         retired: tokio::sync::watch::Sender::new(false),
     });
 }
@@ -383,9 +391,14 @@ fn futures_now<T>(future: impl Future<Output = T>) -> T {
 }
 
 impl Run {
+    /// The next event.
+    pub(super) async fn event(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
     /// Another revision of the consumer takes the next claim.
     pub(super) fn swap(&self, script: Script, concurrency: usize) {
-        let wanted = Wanted { concurrency, topics: vec!["t"], policy: GroupPolicy::default() };
+        let wanted = Wanted { concurrency, ..Wanted::default() };
         add(&self.dispatcher, script, &wanted, vec![Topic::new("t").unwrap()]);
     }
 
