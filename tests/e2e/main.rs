@@ -28,3 +28,4 @@ mod restart;
 mod signals;
 mod storage;
 mod topic;
+mod watch;

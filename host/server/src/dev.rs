@@ -41,6 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
+use watcher::Watcher;
 use windlass_core::{NewMessage, time};
 use windlass_log::DynLog;
 
@@ -129,11 +130,14 @@ async fn run_steps(
     phases: &Phases,
 ) -> Result<(SummaryBody, Exit), Failure> {
     let project = Project::read(&options.path, options.log.clone())?;
+    // Before the first build: what is saved while it runs is not missed.
+    let roots = || project::watched(&project.file, &project.manifest);
+    let watcher = if options.watch { Some(Watcher::new(roots()).await) } else { None };
     let Some(prepared) = prepare::prepare(&project, options.watch, ui, phases).await? else {
         return Err(Failure::new("interrupted before the consumers started"));
     };
     let log = Arc::clone(&prepared.log);
-    let ended = deliver(options, project, prepared, ui, stopper, phases).await;
+    let ended = deliver(options, project, prepared, watcher, ui, stopper, phases).await;
     drop(tokio::time::timeout(CLOSE, log.close()).await);
     ended
 }
@@ -143,6 +147,7 @@ async fn deliver(
     options: &Options,
     project: Project,
     prepared: Prepared,
+    watcher: Option<Watcher>,
     ui: &Arc<Ui>,
     stopper: &Stopper,
     phases: &Phases,
@@ -177,10 +182,10 @@ async fn deliver(
     }
     let ticks = tokio::spawn(tick(events.clone()));
     let lag = tokio::spawn(lag::watch(Arc::clone(&log), all_groups, events.clone()));
-    let reload = options.watch.then(|| {
+    let reload = watcher.map(|watcher| {
         let (output, phases) = (folder.join(output::FOLDER), phases.clone());
         let reload = Reload { file, output, manifest, workshop, stage, phases, ran };
-        tokio::spawn(reload.run())
+        tokio::spawn(reload.run(watcher))
     });
 
     let sampling = publish_samples(&log, samples).await;

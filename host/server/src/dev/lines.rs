@@ -224,7 +224,10 @@ fn what_follows(delivered: &Delivered, now_ms: u64) -> Option<String> {
 }
 
 fn add_output(text: &mut String, delivered: &Delivered, file: &str) {
-    let mut lines = delivered.output.text.lines().filter(|line| !line.is_empty());
+    // Rust's hint at a variable of the guest's environment helps nobody here.
+    let is_hint = |line: &str| line.starts_with("note: run with `RUST_BACKTRACE");
+    let lines = delivered.output.text.lines();
+    let mut lines = lines.filter(|line| !line.is_empty() && !is_hint(line));
     for line in lines.by_ref().take(OUTPUT_LINES) {
         let _infallible = write!(text, "\n{INDENT}| {}", clean(line));
     }

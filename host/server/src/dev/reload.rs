@@ -44,16 +44,14 @@ pub(super) struct Reload {
 
 impl Reload {
     /// Follows changes until the run ends. Answers whether every consumer runs then.
-    pub(super) async fn run(mut self) -> bool {
+    pub(super) async fn run(mut self, watcher: Watcher) -> bool {
         // Ends with `None` when the run does.
-        let _ended = self.follow().await;
+        let _ended = self.follow(watcher).await;
         self.stage.runs_all(&self.manifest)
     }
 
-    async fn follow(&mut self) -> Option<()> {
+    async fn follow(&mut self, mut watcher: Watcher) -> Option<()> {
         let phases = self.phases.clone();
-        let roots = project::watched(&self.file, &self.manifest);
-        let mut watcher = phases.or_drain(Watcher::new(roots)).await?;
         let mut written = Written::default();
         loop {
             let owed = self.stage.owes();
