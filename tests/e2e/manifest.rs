@@ -17,10 +17,9 @@ fn an_unknown_key_names_the_nearest_known_one() {
 
 #[test]
 fn a_known_key_that_is_not_built_yet_is_refused_as_such() {
-    for key in ["rate = 5", "watch = [\"src\"]", "dead-letter-topic = \"dead\""] {
-        let name = key.split(' ').next().unwrap();
-        refused(&consumer("echo", key), &[name, "not built yet"]);
-    }
+    refused(&consumer("echo", "rate = 5"), &["`rate`", "not built yet"]);
+    let http = "[consumer.allow]\nhttp = [\"example.com\"]";
+    refused(&consumer("echo", http), &["`http`", "not built yet"]);
 }
 
 #[test]
@@ -35,14 +34,14 @@ fn no_manifest_and_no_component_are_told_with_the_place() {
     std::fs::remove_file(project.path().join("windlass.toml")).unwrap();
     Dev::start(&project, &[]).end().must(1, &["windlass.toml", "next: "]);
     project.rewrite("[[consumer]]\nname = \"c\"\ncomponent = \"gone.wasm\"\ntopics = [\"t\"]\n");
-    Dev::start(&project, &[]).end().must(1, &["gone.wasm", "consumer `c`"]);
+    project.until_idle(&[]).must(1, &["gone.wasm", "consumer `c`"]);
     assert!(!project.log().exists());
 }
 
 #[test]
 fn a_build_that_fails_ends_the_run_before_anything_is_stored() {
     let project = Project::of("echo", "build = \"echo compiling; exit 7\"");
-    let ended = Dev::start(&project, &[]).end();
+    let ended = Dev::start(&project, &["--no-watch"]).end();
     ended.must(1, &["compiling", "the build of `c` failed", "exit 7"]);
     assert!(!project.log().exists());
 }

@@ -8,6 +8,7 @@ use crate::event::{Delivered, Event, Fate, Lag, Problem};
 use crate::wire::when;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Most lines of a guest's output shown with one delivery.
 const OUTPUT_LINES: usize = 40;
@@ -18,6 +19,8 @@ const INDENT: &str = "       ";
 pub(super) struct Lines {
     /// What a command needs to find this log from where we are.
     log_flag: String,
+    /// The project's folder with a `/`: a person knows where they are.
+    folder: String,
     /// Consumers of several topics: their lines say which.
     of_several: BTreeSet<String>,
     /// Colours a text, where there are colours.
@@ -25,12 +28,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Lines whose commands find the log by `log_flag`.
+    /// Lines about the project in `folder`, whose commands find the log by `log_flag`.
     pub(super) fn new(
         log_flag: String,
+        folder: &Path,
         paint: impl Fn(Tone, &str) -> String + Send + 'static,
     ) -> Self {
-        Self { log_flag, of_several: BTreeSet::new(), paint: Box::new(paint) }
+        let folder = format!("{}/", folder.display());
+        Self { log_flag, folder, of_several: BTreeSet::new(), paint: Box::new(paint) }
     }
 
     fn head(&self, tone: Tone, word: &str) -> String {
@@ -121,7 +126,7 @@ impl Lines {
         let Problem { what, why, next, meanwhile, subject: _ } = problem;
         let mut text = format!("{} {}", self.head(Tone::Bad, "broken"), clean(what));
         for line in why.iter().flat_map(|why| why.lines()) {
-            let line = clean(line);
+            let line = clean(&line.replace(&self.folder, ""));
             let _infallible = write!(text, "\n{}", format!("{INDENT}{line}").trim_end());
         }
         if let Some(next) = next {
@@ -249,7 +254,7 @@ mod tests {
     use windlass_core::Group;
 
     fn lines() -> Lines {
-        Lines::new(" --log /p/.windlass".into(), |_, text| text.to_owned())
+        Lines::new(" --log /p/.windlass".into(), Path::new("/p"), |_, text| text.to_owned())
     }
 
     #[test]
@@ -314,13 +319,13 @@ mod tests {
         let problem = Problem {
             subject: "build `make`".into(),
             what: "the build of `c` failed".into(),
-            why: vec!["error: no\n --> x".into()],
+            why: vec!["error: no\n --> /p/x:3".into()],
             next: Some("mend it".into()),
             meanwhile: "c 0a1b2c3d goes on".into(),
         };
         assert_eq!(
             lines().event(&Event::Problem(Box::new(problem))).unwrap(),
-            "broken the build of `c` failed\n       error: no\n        --> x\n       \
+            "broken the build of `c` failed\n       error: no\n        --> x:3\n       \
              next: mend it\n       c 0a1b2c3d goes on"
         );
     }

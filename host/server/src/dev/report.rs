@@ -42,7 +42,7 @@ impl Report {
         let paint = move |tone: Tone, text: &str| painter.tone(tone, text);
         Self {
             ui,
-            lines: Lines::new(log_flag(&project.log), paint),
+            lines: Lines::new(log_flag(&project.log), &project.manifest.folder, paint),
             files: OutputFiles::new(&project.log),
             rate: Rate::default(),
             file_fault_told: false,
