@@ -104,7 +104,7 @@ impl Lines {
             Event::Paused { consumer, reason, text, retry, .. } => {
                 let head = self.head(Tone::Bad, "paused");
                 let again = match retry {
-                    Some(wait) => format!("looks again in {}", span(*wait)),
+                    Some(wait) => format!("tries one message in {}", span(*wait)),
                     None => "grant it under [consumer.allow] in windlass.toml".into(),
                 };
                 let text = clean(text);
