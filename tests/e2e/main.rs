@@ -16,6 +16,7 @@ mod crash;
 mod dev;
 mod dlq;
 mod examples;
+mod groups;
 mod kit;
 mod law26;
 mod log;

@@ -68,7 +68,7 @@ fn serving(dev: &mut Dev) -> String {
 #[test]
 fn a_component_replaced_five_times_under_load_handles_each_message_once() {
     let project = project("slow", "concurrency = 4");
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     let mut served = vec![serving(&mut dev)];
     let messages = "{\"data\":\"200ms\"}\n".repeat(100);
     project.run_with(&["publish", "slow", "--ndjson", "-"], messages.as_bytes()).must(0, &[]);
@@ -113,7 +113,7 @@ fn from_the_end_of_a_build_to_the_next_message_on_new_code() {
     let build = "build = \"cp next.wasm app.wasm\"\nwatch = [\"src\"]";
     let project = project("webhooks", build);
     std::fs::write(project.path().join("next.wasm"), variant("webhooks", 0)).unwrap();
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     let mut times = Vec::new();
     let mut old = serving(&mut dev);
     for number in 1..=5 {
@@ -143,7 +143,7 @@ fn a_build_that_fails_leaves_the_old_code_until_it_is_mended() {
     let build = "build = \"sh build.sh\"\nwatch = [\"build.sh\"]";
     let project = project("echo", build);
     write(&project, "build.sh", "exit 0");
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     let old = serving(&mut dev);
     write(&project, "build.sh", "echo working; echo 'error: no such thing' >&2; exit 7");
     let problem = dev.until(|event| is(event, "problem"));
@@ -168,7 +168,7 @@ fn a_build_that_fails_leaves_the_old_code_until_it_is_mended() {
 #[test]
 fn a_manifest_with_a_mistake_changes_nothing_and_one_without_changes_all_at_once() {
     let project = project("poison", "");
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     serving(&mut dev);
     let id = publish(&project, "poison", "send:elsewhere");
     dev.until(|event| is(event, "paused") && event["reason"] == "grant-missing");
@@ -203,7 +203,7 @@ fn a_manifest_with_a_mistake_changes_nothing_and_one_without_changes_all_at_once
 #[test]
 fn a_component_that_fails_its_check_never_claims() {
     let project = project("echo", "");
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     let old = serving(&mut dev);
     let app = project.path().join("app.wasm");
     for (bytes, part) in [
@@ -231,7 +231,7 @@ fn a_component_that_fails_its_check_never_claims() {
 fn a_build_that_writes_where_it_is_watched_does_not_loop() {
     let build = "build = \"date +%s%N > made.txt; cp app.wasm copy.tmp\"";
     let project = project("echo", build);
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     write(&project, "lib.rs", "one");
     let own = dev.until(|event| is(event, "own-files"));
     assert_eq!(own["files"], json!(["made.txt"]));
@@ -259,7 +259,7 @@ fn a_change_builds_what_it_touches_and_no_more() {
     for file in ["a/x", "b/x", "shared/x"] {
         write(&project, file, "1");
     }
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     // Neither a touch nor a file that nobody watches.
     serving(&mut dev);
     serving(&mut dev);
@@ -286,7 +286,7 @@ fn a_start_that_fails_waits_for_whoever_mends_it() {
     let project = project("echo", build);
     write(&project, "build.sh", "exit 1");
     project.until_idle(&[]).must(1, &["the build of `c` failed"]);
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     let problem = dev.until(|event| is(event, "problem"));
     assert!(problem["meanwhile"].as_str().unwrap().contains("nothing of it runs"), "{problem}");
     let id = publish(&project, "echo", "early");
@@ -297,7 +297,7 @@ fn a_start_that_fails_waits_for_whoever_mends_it() {
     dev.signal("INT");
     dev.end().must(0, &[]);
     // Nothing ever ran: that is an error, though somebody asked it to end.
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     dev.until(|event| is(event, "problem"));
     dev.signal("INT");
     dev.end().must(1, &[]);
@@ -308,7 +308,7 @@ fn ctrl_c_ends_a_rebuild_with_all_that_it_started() {
     let build = "build = \"sh build.sh\"\nwatch = [\"build.sh\"]";
     let project = project("echo", build);
     write(&project, "build.sh", "exit 0");
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     serving(&mut dev);
     write(&project, "build.sh", "sleep 300 & echo $! > child; wait");
     dev.until(|event| is(event, "building"));
@@ -330,7 +330,7 @@ fn ctrl_c_ends_a_rebuild_with_all_that_it_started() {
 #[test]
 fn ctrl_c_in_the_middle_of_a_compile_and_a_message_loses_neither() {
     let project = project("slow", "");
-    let mut dev = Dev::ready(&project, &[]);
+    let mut dev = Dev::start(&project, &[]);
     serving(&mut dev);
     let id = publish(&project, "slow", "2s");
     crate::kit::until("a lease", || (project.topic("slow")["leased"] == 1).then_some(()));

@@ -180,6 +180,8 @@ async fn deliver(
     for (subject, failure) in wrong {
         stage.problem(subject, failure).await;
     }
+    let consumers = manifest.consumers.iter().map(|spec| spec.name.clone()).collect();
+    events.tell(Event::Ready { log: folder.display().to_string(), consumers }).await;
     let ticks = tokio::spawn(tick(events.clone()));
     let lag = tokio::spawn(lag::watch(Arc::clone(&log), all_groups, events.clone()));
     let reload = watcher.map(|watcher| {
@@ -243,10 +245,7 @@ fn show(
             let _nobody = answer.send(());
         })
         .map_err(|error| Failure::of(&error))?;
-    if ui.json {
-        let consumers = project.manifest.consumers.iter().map(|c| c.name.as_str()).collect();
-        ui.object(&EventBody::Ready { log: project.log.display().to_string(), consumers });
-    } else {
+    if !ui.json {
         ui.note(&project.describe(watch));
     }
     Ok((events, shown))

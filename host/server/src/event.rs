@@ -34,6 +34,13 @@ pub(crate) enum Event {
         /// Which.
         consumer: Arc<str>,
     },
+    /// Everything is declared, and all that can run claims.
+    Ready {
+        /// The log's folder.
+        log: String,
+        /// All consumers that are wanted.
+        consumers: Vec<String>,
+    },
     /// Builds began.
     Building {
         /// Whose.

@@ -187,8 +187,8 @@ pub(crate) struct PublishedBody {
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum EventBody<'a> {
-    /// Everything is declared and loaded; claims begin.
-    Ready { log: String, consumers: Vec<&'a str> },
+    /// Everything is declared, and all that can run claims.
+    Ready { log: &'a str, consumers: &'a [String] },
     /// A delivery came to its end.
     Delivery(DeliveryBody<'a>),
     /// Builds began, because of what had changed.
@@ -337,6 +337,7 @@ impl<'a> EventBody<'a> {
                 retry_ms: retry.map(time::millis),
                 mends_itself: *mends,
             },
+            Event::Ready { log, consumers } => Self::Ready { log, consumers },
             Event::Building { consumers, changed } => Self::Building { consumers, changed },
             Event::Built { consumers, elapsed } => {
                 Self::Built { consumers, elapsed_ms: fine_ms(*elapsed) }

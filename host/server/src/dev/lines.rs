@@ -49,7 +49,7 @@ impl Lines {
     /// An event that is told by one block of lines, whatever else is going on.
     pub(super) fn event(&mut self, event: &Event) -> Option<String> {
         Some(match event {
-            Event::Delivered(_) | Event::Tick | Event::End => return None,
+            Event::Delivered(_) | Event::Ready { .. } | Event::Tick | Event::End => return None,
             Event::Building { consumers, changed } => {
                 let why = match changed.as_slice() {
                     [] => String::new(),

@@ -13,7 +13,8 @@ use crate::plan::{Entry, Step, plan};
 use crate::registry::{LogOutbox, Ready};
 use std::sync::Arc;
 use tokio::sync::watch;
-use windlass_log::{Declared, DynLog, GroupSpec, Start};
+use windlass_core::Topic;
+use windlass_log::{Declared, DynLog, GroupSpec, Start, TopicsMode};
 use windlass_runtime::Component;
 
 /// What runs, and where.
@@ -22,6 +23,8 @@ pub(super) struct Stage {
     pub(super) outbox: Arc<LogOutbox>,
     pub(super) dispatcher: Arc<Dispatcher>,
     pub(super) events: Events,
+    /// Topics as they were declared last.
+    topics: Option<(TopicsMode, Vec<Topic>)>,
     /// The groups of all that runs or should.
     groups: watch::Sender<Vec<GroupSpec>>,
     running: Vec<Running>,
@@ -53,7 +56,7 @@ impl Stage {
         groups: watch::Sender<Vec<GroupSpec>>,
     ) -> Self {
         let (running, problems) = (Vec::new(), Problems::default());
-        Self { log, outbox, dispatcher, events, groups, running, problems }
+        Self { log, outbox, dispatcher, events, topics: None, groups, running, problems }
     }
 
     /// Whether something that the log could not do is to be asked again.
@@ -115,18 +118,20 @@ impl Stage {
 
     /// Declares topics and all groups: as wanted where that can run or nothing runs yet, as it
     /// runs elsewhere.
-    async fn declare(&self, manifest: &Manifest, wanted: &[Wanted]) -> Result<(), Failure> {
+    async fn declare(&mut self, manifest: &Manifest, wanted: &[Wanted]) -> Result<(), Failure> {
         let is_ready = |name: &str| wanted.iter().any(|(spec, ..)| spec.name == name);
         let effective = manifest.consumers.iter().map(|spec| match self.find(&spec.name) {
             Some(running) if !is_ready(&spec.name) => &running.spec,
             Some(_) | None => spec,
         });
         let groups = groups(effective);
-        if groups == *self.groups.borrow() {
+        let topics = (manifest.topics_mode, manifest.declared_topics());
+        if self.topics.as_ref() == Some(&topics) && groups == *self.groups.borrow() {
             return Ok(());
         }
-        self.log.declare_topics(manifest.topics_mode, manifest.declared_topics()).await?;
+        self.log.declare_topics(topics.0, topics.1.clone()).await?;
         let declared = self.log.declare_groups(groups.clone()).await?;
+        self.topics = Some(topics);
         let before = self.groups.send_replace(groups.clone());
         for (group, declared) in groups.iter().zip(declared) {
             let is_news =
