@@ -37,7 +37,7 @@ fn two_consumers_in_one_group_share_the_messages_and_in_two_groups_both_get_all(
 /// Law 17. What one gives up, another is told of, with what it was and whose.
 #[test]
 fn a_consumer_reads_the_copies_of_anothers_dead_letters() {
-    let copies = guest("slow").display().to_string();
+    let copies = guest("bench").display().to_string();
     let manifest = format!(
         "{}{}[[consumer]]\nname = \"undertaker\"\ncomponent = \"{copies}\"\ntopics = [\"poison/dead\"]\n",
         consumer(
@@ -64,9 +64,5 @@ fn a_consumer_reads_the_copies_of_anothers_dead_letters() {
     project.json(&["dlq", "redrive", "poison", "--reason", "rejected"]);
     let again = project.until_idle(&["--no-samples"]);
     assert_eq!(again.last()["dead"], json!(1), "{again:?}");
-    assert_eq!(
-        project.topic("poison/dead")["retained"].as_u64().unwrap()
-            + project.topic("poison/dead")["dead"].as_u64().unwrap(),
-        4
-    );
+    assert_eq!(project.topic("poison/dead")["retained"], json!(4));
 }
