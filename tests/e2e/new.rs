@@ -187,7 +187,11 @@ fn the_handler_in_the_readme_is_the_one_that_is_made() {
         assert!(made.lines().any(|made| made == line), "{line}");
     }
     let manifest = home.path().join("hello/windlass.toml");
-    std::fs::write(&manifest, tutorial("toml").join("\n").replace("build = ", "# ")).unwrap();
+    std::fs::write(
+        &manifest,
+        tutorial("toml").join("\n").replace("build = ", "build = \"true\" # "),
+    )
+    .unwrap();
     // Valid: what is missing is the component.
     let ended = run(terminal.command("windlass dev hello --until-idle"), b"");
     ended.must(1, &["hello.wasm", "consumer `hello`"]);

@@ -16,6 +16,13 @@ fn sleeping(text: &str) -> (Project, Dev) {
     (project, dev)
 }
 
+/// The second when the first was heard: two of a kind that wait together are one.
+fn interrupt_twice(dev: &Dev) {
+    dev.signal("INT");
+    until("the note", || dev.said().contains("once more ends at once").then_some(()));
+    dev.signal("INT");
+}
+
 #[test]
 fn what_runs_may_finish_on_sigterm_and_nothing_new_begins() {
     let (project, dev) = sleeping("sleep:3000");
@@ -50,8 +57,7 @@ fn what_does_not_finish_in_the_drain_is_given_back_with_its_attempt() {
     assert_eq!(project.topic("poison")["ready"], json!(1));
     let dev = Dev::ready(&project, &["--no-samples"]);
     until("a lease", || (project.topic("poison")["leased"] == 1).then_some(()));
-    dev.signal("INT");
-    dev.signal("INT");
+    interrupt_twice(&dev);
     assert_eq!(dev.end().deliveries()[0]["attempt"], json!(1), "the attempt was given back");
 }
 
@@ -59,9 +65,7 @@ fn what_does_not_finish_in_the_drain_is_given_back_with_its_attempt() {
 fn a_second_ctrl_c_ends_at_once_and_gives_the_message_back() {
     let (project, dev) = sleeping("sleep:90000");
     let start = Instant::now();
-    dev.signal("INT");
-    until("the note", || dev.said().contains("once more ends at once").then_some(()));
-    dev.signal("INT");
+    interrupt_twice(&dev);
     let ended = dev.end();
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     ended.must(0, &[]);
@@ -76,8 +80,7 @@ fn ctrl_c_ends_a_guest_that_loops() {
     let dev = Dev::ready(&project, &[]);
     until("a lease", || (project.topic("poison")["leased"] == 1).then_some(()));
     let start = Instant::now();
-    dev.signal("INT");
-    dev.signal("INT");
+    interrupt_twice(&dev);
     dev.end().must(0, &[]);
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
     assert_eq!(project.topic("poison")["ready"], json!(1));
