@@ -26,6 +26,8 @@ pub struct Lease {
     pub until: Timestamp,
     /// When this claim (or transfer) was made.
     pub claimed_at: Timestamp,
+    /// When its holder was last heard of: by its claim, a transfer or an extension.
+    pub heard_at: Timestamp,
     /// When the first delivery was made.
     pub first_at: Timestamp,
     /// The message's size, as quotas count it.
@@ -151,11 +153,17 @@ impl LeaseBook {
         Some(lease)
     }
 
-    /// Moves a lease's end; the lease must be there.
-    pub fn extend(&mut self, sequence: Sequence, until: Timestamp) -> Option<&Lease> {
+    /// Moves a lease's end at `now`; the lease must be there.
+    pub fn extend(
+        &mut self,
+        sequence: Sequence,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Option<&Lease> {
         let lease = self.by_sequence.get_mut(&sequence)?;
         self.by_end.remove(&(lease.until, sequence));
         lease.until = until;
+        lease.heard_at = now;
         self.by_end.insert((until, sequence));
         Some(lease)
     }
@@ -174,6 +182,7 @@ mod tests {
             failures: 0,
             until: Timestamp(until),
             claimed_at: Timestamp(0),
+            heard_at: Timestamp(0),
             first_at: Timestamp(0),
             size: 10,
             key_hash: None,
@@ -209,7 +218,8 @@ mod tests {
         let ended =
             |book: &LeaseBook| book.ended(Timestamp(200)).map(|l| l.sequence.0).collect::<Vec<_>>();
         assert_eq!(ended(&book), [2, 3]);
-        book.extend(Sequence(2), Timestamp(250));
+        book.extend(Sequence(2), Timestamp(250), Timestamp(90));
+        assert_eq!(book.get(Sequence(2)).map(|lease| lease.heard_at), Some(Timestamp(90)));
         assert_eq!(ended(&book), [3]);
         book.insert(lease(3, 9, 200));
         assert_eq!(ended(&book), [3], "a replaced lease with the same end is still known");

@@ -38,6 +38,7 @@
 pub mod admin;
 pub mod claim;
 pub mod counts;
+pub mod deliveries;
 pub mod fence;
 pub mod groups;
 pub mod kit;
@@ -261,6 +262,14 @@ macro_rules! conformance {
                 purge_never_touches_a_live_message
                 unknown_topics_and_groups_are_named
                 dead_letters_survive_a_reopen
+            }
+            deliveries {
+                pending_lists_what_is_leased_and_what_waits_in_order
+                pending_says_who_holds_it_and_since_when
+                pending_keeps_ended_leases_and_names_what_is_unknown
+                a_message_is_shown_wherever_it_lies
+                a_message_that_is_not_stored_is_not_shown
+                a_message_that_cannot_be_read_is_shown_without_it
             }
             live {
                 a_publish_wakes_every_group

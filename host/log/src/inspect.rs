@@ -6,6 +6,7 @@ use crate::admin::DeadLetter;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_core::lease::Lease;
 use windlass_core::{Group, History, Message, MessageId, Sequence, Timestamp, Topic};
 
 /// Where a message stands in one group.
@@ -62,6 +63,22 @@ pub struct Pending {
     pub last_at: Option<Timestamp>,
     /// The lease's end, or when it is due; none for what is parked.
     pub until: Option<Timestamp>,
+}
+
+impl Pending {
+    /// A leased delivery at `now`.
+    pub(crate) fn leased(id: MessageId, lease: &Lease, now: Timestamp) -> Self {
+        Self {
+            id,
+            place: Place::Leased,
+            worker: Some(lease.worker.to_string()),
+            idle: Some(now.since(lease.heard_at)),
+            attempts: lease.attempt,
+            first_at: Some(lease.first_at),
+            last_at: Some(lease.claimed_at),
+            until: Some(lease.until),
+        }
+    }
 }
 
 /// Which deliveries to list, in order of sequence.

@@ -7,6 +7,7 @@
 mod admin;
 mod claim;
 mod group;
+mod inspect;
 mod settle;
 mod state;
 mod sweep;
@@ -234,12 +235,12 @@ impl LogAdmin for MemoryLog {
         Err(LogError::NotBuilt("removing a group"))
     }
 
-    async fn pending(&self, _query: PendingQuery) -> Result<Vec<Pending>, LogError> {
-        Err(LogError::NotBuilt("listing deliveries"))
+    async fn pending(&self, query: PendingQuery) -> Result<Vec<Pending>, LogError> {
+        self.act(|state, at, _| state.pending(&query, at.now))?
     }
 
-    async fn message(&self, _id: MessageId) -> Result<Option<MessageState>, LogError> {
-        Err(LogError::NotBuilt("showing a message"))
+    async fn message(&self, id: MessageId) -> Result<Option<MessageState>, LogError> {
+        self.act(|state, at, _| state.message(id, at.now))
     }
 
     async fn cancel(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {

@@ -34,7 +34,7 @@ impl State {
         Ok(all
             .filter(|(group, sequence)| is_later(&group.name, *sequence))
             .filter_map(|(group, sequence)| self.dead_letter_at(group, sequence))
-            .filter(|dead| query.filter.id.is_none_or(|id| id == dead.id))
+            .filter(|dead| query.filter.fits(dead.id, dead.at, &dead.reason))
             .take(query.limit.get())
             .collect())
     }
@@ -74,7 +74,11 @@ impl State {
     }
 
     /// The groups a request names, by name.
-    fn meant(&self, topic: &Topic, group: Option<&Group>) -> Result<Vec<usize>, LogError> {
+    pub(super) fn meant(
+        &self,
+        topic: &Topic,
+        group: Option<&Group>,
+    ) -> Result<Vec<usize>, LogError> {
         let place = self.by_name.get(topic).ok_or_else(|| LogError::NoTopic(topic.clone()))?;
         let groups = &self.topics[*place].groups;
         let Some(group) = group else { return Ok(groups.values().copied().collect()) };
@@ -84,7 +88,11 @@ impl State {
         Ok(vec![*place])
     }
 
-    fn dead_letter_at(&self, group: &GroupLog, sequence: Sequence) -> Option<DeadLetter> {
+    pub(super) fn dead_letter_at(
+        &self,
+        group: &GroupLog,
+        sequence: Sequence,
+    ) -> Option<DeadLetter> {
         let message = self.topics[group.topic].messages.get(&sequence)?;
         let dead = group.dead.get(&sequence)?;
         Some(DeadLetter {

@@ -87,6 +87,7 @@ impl State {
             failures: group.failures(sequence),
             until: now.after(group.policy.lease),
             claimed_at: now,
+            heard_at: now,
             first_at: earlier.first_at.unwrap_or(now),
             size: message.size(),
             key_hash: None,
@@ -122,7 +123,7 @@ impl State {
             Standing::Lost | Standing::NotLeased => Extended::Lost,
             Standing::Current => {
                 let until = now.after(extension.lease);
-                group.leases.extend(extension.token.sequence, until);
+                group.leases.extend(extension.token.sequence, until, now);
                 self.look_by(until, wakes);
                 Extended::Held(until)
             }

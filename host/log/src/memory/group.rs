@@ -4,10 +4,12 @@
 //! Owns the moves between these places, so that a message is never in two of them or in none.
 //! Knows nothing of messages, topics or clocks.
 
+use crate::inspect::{Pending, Place};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use windlass_core::history::{TEXT_BYTES_MAX, cut, gives_way};
 use windlass_core::lease::{Lease, LeaseBook};
-use windlass_core::{AttemptRecord, Group, GroupPolicy, History, Sequence, Timestamp};
+use windlass_core::{AttemptRecord, Group, GroupPolicy, History, MessageId, Sequence, Timestamp};
 
 /// The outcome of an attempt whose worker never answered.
 const LEASE_ENDED: &str = "lease-ended";
@@ -19,6 +21,7 @@ pub(super) struct Waiting {
     due: Timestamp,
     attempts: u32,
     first_at: Option<Timestamp>,
+    last_at: Option<Timestamp>,
 }
 
 /// A delivery given up.
@@ -179,7 +182,15 @@ impl GroupLog {
     /// From leased to waiting, with so many attempts behind it.
     pub(super) fn put_back(&mut self, lease: &Lease, attempts: u32, due: Timestamp) {
         self.leases.remove(lease.sequence);
-        self.wait(lease.sequence, Waiting { due, attempts, first_at: Some(lease.first_at) });
+        self.wait(
+            lease.sequence,
+            Waiting {
+                due,
+                attempts,
+                first_at: Some(lease.first_at),
+                last_at: Some(lease.claimed_at),
+            },
+        );
     }
 
     /// From leased to dead.
@@ -206,7 +217,7 @@ impl GroupLog {
         let dead = std::mem::take(&mut self.dead);
         let moved = dead.len() as u64;
         for sequence in dead.into_keys() {
-            self.wait(sequence, Waiting { due: now, attempts: 0, first_at: None });
+            self.wait(sequence, Waiting { due: now, attempts: 0, first_at: None, last_at: None });
         }
         moved
     }
@@ -230,6 +241,32 @@ impl GroupLog {
         let waiting = self.waiting.remove(&sequence)?;
         let Waiting { attempts, first_at, .. } = waiting;
         Some(Earlier { sequence, attempts, first_at })
+    }
+
+    /// A delivery that is leased or waits.
+    pub(super) fn pending(&self, id: MessageId, now: Timestamp) -> Option<Pending> {
+        if let Some(lease) = self.leases.get(id.sequence) {
+            return Some(Pending::leased(id, lease, now));
+        }
+        let waiting = self.waiting.get(&id.sequence)?;
+        Some(Pending {
+            id,
+            place: Place::Retrying,
+            worker: None,
+            idle: None,
+            attempts: waiting.attempts,
+            first_at: waiting.first_at,
+            last_at: waiting.last_at,
+            until: Some(waiting.due),
+        })
+    }
+
+    /// What is leased or waits behind a message, in order.
+    pub(super) fn pending_after(&self, after: Sequence) -> BTreeSet<Sequence> {
+        let behind = (Bound::Excluded(after), Bound::Unbounded);
+        let waiting = self.waiting.range(behind).map(|(sequence, _)| *sequence);
+        let leased = self.leases.iter().map(|lease| lease.sequence);
+        waiting.chain(leased.filter(|sequence| *sequence > after)).collect()
     }
 
     /// How many wait and are due, and how many wait for their time.

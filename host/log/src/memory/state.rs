@@ -218,9 +218,8 @@ impl State {
         start: Start,
     ) -> usize {
         let cursor = match start {
-            Start::Earliest => Sequence(0),
             Start::Latest => self.last.sequence,
-            Start::Time(_) | Start::At(_) | Start::After(_) => Sequence(0),
+            Start::Earliest | Start::Time(_) | Start::At(_) | Start::After(_) => Sequence(0),
         };
         let topic = self.topic_or_new(topic);
         let place = self.groups.len();

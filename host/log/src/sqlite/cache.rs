@@ -122,7 +122,7 @@ impl Cache {
         }
         let row = query(
             "select id, published, published_bytes, removed, removed_bytes, swept, stragglers,
-               unclaimed, floors from topic where name = ?",
+               unclaimed, floors, gone from topic where name = ?",
         )
         .bind(name.as_str())
         .fetch_optional(&mut *conn)
@@ -150,6 +150,7 @@ impl Cache {
             stragglers: unsigned(&row, 6)?,
             unclaimed: json(row.try_get(7)?),
             floors: json(row.try_get(8)?),
+            gone: unsigned(&row, 9)?,
             groups: groups.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<_>>()?,
             look_after: 0,
         };

@@ -295,6 +295,7 @@ impl Writer {
             failures: before.failures,
             until: claiming.until,
             claimed_at: claiming.now,
+            heard_at: claiming.now,
             first_at: before.first_at.unwrap_or(claiming.now),
             size: before.size,
             key_hash: before.key_hash,

@@ -85,8 +85,8 @@ impl Writer {
             }
         };
         let inserted = query(
-            "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, dead, policy)
-             values (?, ?, ?, ?, ?, 0, 0, 0, '{}')",
+            "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, dead, skips,
+               copies_missed, policy) values (?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '{}')",
         )
         .bind(topic.0.cast_signed())
         .bind(name.as_str())

@@ -11,12 +11,12 @@ use sqlx::sqlite::SqliteConnection;
 
 static TOPICS: ManyRows = ManyRows::insert(
     "topic(id, name, published, published_bytes, removed, removed_bytes, swept, stragglers,
-       unclaimed, floors)",
-    10,
+       gone, unclaimed, floors)",
+    11,
     "on conflict(id) do update set published = excluded.published,
        published_bytes = excluded.published_bytes, removed = excluded.removed,
        removed_bytes = excluded.removed_bytes, swept = excluded.swept,
-       stragglers = excluded.stragglers, unclaimed = excluded.unclaimed,
+       stragglers = excluded.stragglers, gone = excluded.gone, unclaimed = excluded.unclaimed,
        floors = excluded.floors",
 );
 
@@ -96,6 +96,7 @@ impl Pending {
                 row.removed_bytes,
                 row.swept,
                 row.stragglers,
+                row.gone,
             ];
             topics.push((id, row.name.as_str().to_owned(), numbers, unclaimed, floors));
         }

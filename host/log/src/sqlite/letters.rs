@@ -1,6 +1,7 @@
 //! Reading dead letters.
 
 use super::cache::unsigned;
+use super::known;
 use super::record;
 use super::rows::TopicId;
 use crate::admin::{DeadLetter, DeadLetterQuery};
@@ -14,22 +15,13 @@ pub(super) async fn dead_letters(
     conn: &mut SqliteConnection,
     wanted: &DeadLetterQuery,
 ) -> sqlx::Result<Result<Vec<DeadLetter>, LogError>> {
-    let topic = query("select id from topic where name = ?")
-        .bind(wanted.topic.as_str())
-        .fetch_optional(&mut *conn)
-        .await?;
-    let Some(topic) = topic else { return Ok(Err(LogError::NoTopic(wanted.topic.clone()))) };
-    let topic = TopicId(unsigned(&topic, 0)?);
-    if let Some(group) = &wanted.group {
-        let known = query("select 1 from grp where topic = ? and name = ?")
-            .bind(topic.0.cast_signed())
-            .bind(group.as_str())
-            .fetch_optional(&mut *conn)
-            .await?;
-        if known.is_none() {
-            let (topic, group) = (wanted.topic.clone(), group.clone());
-            return Ok(Err(LogError::NoGroup { topic, group }));
-        }
+    let Some(topic) = known::topic(conn, &wanted.topic).await? else {
+        return Ok(Err(LogError::NoTopic(wanted.topic.clone())));
+    };
+    if let Some(group) = &wanted.group
+        && let Err(unknown) = known::both(conn, &wanted.topic, group).await?
+    {
+        return Ok(Err(unknown));
     }
     let (after_group, after) = match &wanted.after {
         Some((group, id)) => (Some(group.as_str()), id.sequence.0),
@@ -40,6 +32,7 @@ pub(super) async fn dead_letters(
            from grp g join dead d on d.grp = g.id
            left join message m on m.id = ?1 + d.seq
           where g.topic = ?2 and (?3 is null or g.name = ?3) and (?4 is null or d.seq = ?4)
+            and (?8 is null or d.at >= ?8) and (?9 is null or d.reason = ?9)
             and (?5 is null or g.name > ?5 or (g.name = ?5 and d.seq > ?6))
           order by g.name, d.seq limit ?7",
     )
@@ -50,6 +43,8 @@ pub(super) async fn dead_letters(
     .bind(after_group)
     .bind(after.cast_signed())
     .bind(wanted.limit.get() as i64)
+    .bind(wanted.filter.since.map(|since| since.0.cast_signed()))
+    .bind(wanted.filter.reason.as_deref())
     .fetch_all(&mut *conn)
     .await?;
     let mut letters = Vec::with_capacity(rows.len());
@@ -63,15 +58,42 @@ pub(super) async fn dead_letters(
     Ok(Ok(letters))
 }
 
-async fn dead_letter(
+/// The dead letter of one message in one group, where there is one.
+pub(super) async fn of_message(
     conn: &mut SqliteConnection,
-    topic: &Topic,
-    row: &SqliteRow,
-) -> sqlx::Result<DeadLetter> {
-    let sequence = Sequence(unsigned(row, 2)?);
-    let failures: u32 = row.try_get(6)?;
+    topic: (TopicId, &Topic),
+    group: u64,
+    sequence: Sequence,
+) -> sqlx::Result<Option<DeadLetter>> {
+    let row = query(
+        "select g.id, g.name, d.seq, d.at, d.reason, d.attempts, d.failures, m.record
+           from grp g join dead d on d.grp = g.id
+           left join message m on m.id = ?1 + d.seq
+          where g.id = ?2 and d.seq = ?3",
+    )
+    .bind(topic.0.rowid(Sequence(0)))
+    .bind(group.cast_signed())
+    .bind(sequence.0.cast_signed())
+    .fetch_optional(&mut *conn)
+    .await?;
+    match row {
+        Some(row) => Ok(Some(dead_letter(conn, topic.1, &row).await?)),
+        None => Ok(None),
+    }
+}
+
+/// What became of a message's attempts in a group, `failures` in all.
+pub(super) async fn history(
+    conn: &mut SqliteConnection,
+    group: u64,
+    sequence: Sequence,
+    failures: u32,
+) -> sqlx::Result<History> {
+    if failures == 0 {
+        return Ok(History::default());
+    }
     let entries = query("select record from history where grp = ? and seq = ? order by n")
-        .bind(row.try_get::<i64, _>(0)?)
+        .bind(group.cast_signed())
         .bind(sequence.0.cast_signed())
         .fetch_all(conn)
         .await?;
@@ -83,6 +105,16 @@ async fn dead_letter(
     }
     let kept = u32::try_from(entries.len()).unwrap_or(u32::MAX);
     history.omitted = failures.saturating_sub(kept);
+    Ok(history)
+}
+
+async fn dead_letter(
+    conn: &mut SqliteConnection,
+    topic: &Topic,
+    row: &SqliteRow,
+) -> sqlx::Result<DeadLetter> {
+    let sequence = Sequence(unsigned(row, 2)?);
+    let history = history(conn, unsigned(row, 0)?, sequence, row.try_get(6)?).await?;
     let record = row.try_get::<Option<Vec<u8>>, _>(7)?.unwrap_or_default();
     let message = record::decode_message(topic, sequence, record).ok();
     let at = Timestamp(unsigned(row, 3)?);

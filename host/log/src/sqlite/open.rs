@@ -16,7 +16,7 @@ pub const FILE_NAME: &str = "windlass.db";
 
 /// `Wdls`: marks a file as ours (SQLite's `application_id`).
 const APPLICATION_ID: i64 = 0x5764_6c73;
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 /// Earlier ones can lose commits when a checkpoint races a commit in WAL mode.
 const SQLITE_OLDEST: [u32; 3] = [3, 51, 3];
 
@@ -76,6 +76,16 @@ pub enum OpenError {
     /// The file was written by a newer Windlass.
     #[error("`{path}` has schema {found}; this Windlass knows up to {known}. Use a newer Windlass")]
     Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// The file was written by an older Windlass.
+    #[error("`{path}` has schema {found}, which this Windlass (schema {known}) does not read")]
+    Older {
         /// The file.
         path: PathBuf,
         /// Its schema.
@@ -151,6 +161,15 @@ impl Location {
             .await
     }
 
+    fn other_schema(&self, found: i64) -> OpenError {
+        let (path, known) = (self.file.clone(), SCHEMA_VERSION);
+        if found > known {
+            OpenError::Newer { path, found, known }
+        } else {
+            OpenError::Older { path, found, known }
+        }
+    }
+
     fn sqlite(&self, source: sqlx::Error) -> OpenError {
         let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
         if code.is_some_and(|code| code == NOT_A_DATABASE) {
@@ -221,13 +240,7 @@ async fn prepare(
     let (application, schema) = marks(conn).await.map_err(sqlite)?;
     match (application, schema) {
         (APPLICATION_ID, SCHEMA_VERSION) => return Ok(()),
-        (APPLICATION_ID, found) if found > SCHEMA_VERSION => {
-            return Err(OpenError::Newer {
-                path: place.file.clone(),
-                found,
-                known: SCHEMA_VERSION,
-            });
-        }
+        (APPLICATION_ID, found) => return Err(place.other_schema(found)),
         (0, 0) if !has_tables(conn).await.map_err(sqlite)? => {}
         _ => return Err(OpenError::Foreign(place.file.clone())),
     }
@@ -242,7 +255,7 @@ async fn prepare(
         return Ok(());
     }
     sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *conn).await.map_err(sqlite)?;
-    sqlx::raw_sql("pragma application_id = 1466199155; pragma user_version = 1;")
+    sqlx::raw_sql("pragma application_id = 1466199155; pragma user_version = 2;")
         .execute(&mut *conn)
         .await
         .map_err(sqlite)?;

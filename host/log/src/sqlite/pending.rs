@@ -20,6 +20,7 @@ pub(super) struct WaitingRow {
     pub(super) attempts: u32,
     pub(super) failures: u32,
     pub(super) first_at: Option<Timestamp>,
+    pub(super) last_at: Option<Timestamp>,
     pub(super) size: u64,
     pub(super) key_hash: Option<u64>,
 }
@@ -78,8 +79,8 @@ pub(super) struct Pending {
 
 static MESSAGES: ManyRows = ManyRows::insert("message(id, size, record)", 3, "");
 static WAITING: ManyRows = ManyRows::insert(
-    "waiting(grp, seq, state, due, attempts, failures, first_at, size, key_hash)",
-    9,
+    "waiting(grp, seq, state, due, attempts, failures, first_at, last_at, size, key_hash)",
+    10,
     "",
 );
 static DEAD: ManyRows =
@@ -122,6 +123,7 @@ impl Pending {
                 args.push(row.attempts);
                 args.push(row.failures);
                 args.push(row.first_at.map(|at| int(at.0)));
+                args.push(row.last_at.map(|at| int(at.0)));
                 args.push(int(row.size));
                 args.push(row.key_hash.map(int));
             })

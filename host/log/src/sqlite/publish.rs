@@ -2,7 +2,7 @@
 
 use super::cache::unsigned;
 use super::command::Fail;
-use super::record;
+use super::record::{self, Placed};
 use super::rows::{TOPIC_ID_MAX, TopicId, TopicRow, Unclaimed};
 use super::writer::Writer;
 use crate::api::Published;
@@ -101,11 +101,13 @@ impl Writer {
         state.last_ms = millis.0;
         state.next_sequence += 1;
         let size = message.size();
-        let record = record::encode_message(&message, millis, wall)
-            .map_err(|_| sqlx::Error::Encode("a message".into()))?;
         let Some(row) = cache.topic_row_mut(topic) else {
             return Err(Fail::Storage(sqlx::Error::RowNotFound));
         };
+        let placed =
+            Placed { millis: millis.0, before: row.published, before_bytes: row.published_bytes };
+        let record = record::encode_message(&message, placed, wall)
+            .map_err(|_| sqlx::Error::Encode("a message".into()))?;
         row.published += 1;
         row.published_bytes += size;
         if !row.groups.is_empty() {
@@ -155,6 +157,7 @@ impl Writer {
             stragglers: 0,
             unclaimed: vec![Unclaimed { lo, hi: None, messages: 0, bytes: 0 }],
             floors: Vec::new(),
+            gone: 0,
             groups: Vec::new(),
             look_after: 0,
         });

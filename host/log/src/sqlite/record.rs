@@ -15,9 +15,23 @@ const VERSION: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
+/// How every message's record goes on after its version: with what places the message in its topic,
+/// so that a place can be found without reading data, and what lies before it without counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Placed {
+    /// Its id's.
+    pub(super) millis: u64,
+    /// How many messages had been published to its topic before it, and their size.
+    pub(super) before: u64,
+    pub(super) before_bytes: u64,
+}
+
+/// So many bytes of a record hold its version and a [`Placed`].
+pub(super) const PLACED_BYTES: i64 = 31;
+
 #[derive(Serialize, Deserialize)]
 struct Head<'a> {
-    millis: u64,
+    placed: Placed,
     published_at: u64,
     hops: u32,
     #[serde(borrow)]
@@ -31,11 +45,11 @@ struct Head<'a> {
 /// A message's record: version, head, data.
 pub(super) fn encode_message(
     message: &NewMessage,
-    millis: Timestamp,
+    placed: Placed,
     published_at: u64,
 ) -> Result<Vec<u8>, Unreadable> {
     let head = Head {
-        millis: millis.0,
+        placed,
         published_at,
         hops: message.hops,
         key: message.key.as_deref(),
@@ -47,6 +61,14 @@ pub(super) fn encode_message(
     let mut record = postcard::to_extend(&head, record).map_err(|_| Unreadable)?;
     record.extend_from_slice(&message.data);
     Ok(record)
+}
+
+/// What places a message, from the beginning of its record.
+pub(super) fn decode_placed(record: &[u8]) -> Result<Placed, Unreadable> {
+    let (&VERSION, rest) = record.split_first().ok_or(Unreadable)? else {
+        return Err(Unreadable);
+    };
+    postcard::take_from_bytes(rest).map(|(placed, _)| placed).map_err(|_| Unreadable)
 }
 
 /// The message of a record.
@@ -62,7 +84,7 @@ pub(super) fn decode_message(
     let (head, data) = postcard::take_from_bytes::<Head<'_>>(rest).map_err(|_| Unreadable)?;
     let owned = |text: &str| text.to_owned();
     Ok(Message {
-        id: MessageId { millis: Timestamp(head.millis), sequence },
+        id: MessageId { millis: Timestamp(head.placed.millis), sequence },
         topic: topic.clone(),
         data: record.slice(record.len() - data.len()..),
         content_type: head.content_type.map(owned),
@@ -93,6 +115,7 @@ struct Row {
     attempt: u32,
     failures: u32,
     first: u64,
+    heard: u64,
     size: u64,
     key_hash: Option<u64>,
 }
@@ -111,6 +134,7 @@ pub(super) fn encode_leases<'a>(
         attempt: lease.attempt,
         failures: lease.failures,
         first: lease.claimed_at.0.saturating_sub(lease.first_at.0),
+        heard: lease.heard_at.0.saturating_sub(lease.claimed_at.0),
         size: lease.size,
         key_hash: lease.key_hash,
     });
@@ -146,6 +170,7 @@ pub(super) fn decode_leases(slot: u64, record: &[u8]) -> Result<Vec<Lease>, Unre
             failures: row.failures,
             until: Timestamp(batch.until.wrapping_add_signed(row.until)),
             claimed_at: Timestamp(batch.claimed_at),
+            heard_at: Timestamp(batch.claimed_at.saturating_add(row.heard)),
             first_at: Timestamp(batch.claimed_at.saturating_sub(row.first)),
             size: row.size,
             key_hash: row.key_hash,
@@ -167,11 +192,14 @@ mod tests {
         new.metadata = vec![("a".into(), "1".into()), ("a".into(), "2".into())];
         new.content_type = Some("text/plain".into());
         new.hops = 3;
-        let record = encode_message(&new, Timestamp(77), 88).unwrap();
+        let placed = Placed { millis: 77, before: u64::MAX, before_bytes: 5 };
+        let record = encode_message(&new, placed, 88).unwrap();
         let back = decode_message(&topic, Sequence(5), record.clone()).unwrap();
         assert_eq!((back.data, back.metadata), (new.data, new.metadata));
         assert_eq!((back.hops, back.published_at, back.id.millis), (3, 88, Timestamp(77)));
+        assert_eq!(decode_placed(&record[..31]), Ok(placed));
         for bad in [vec![], vec![9], record[..4].to_vec()] {
+            assert_eq!(decode_placed(&bad), Err(Unreadable));
             assert_eq!(decode_message(&topic, Sequence(5), bad), Err(Unreadable));
         }
     }
@@ -186,6 +214,7 @@ mod tests {
             failures: 1,
             until: Timestamp(until),
             claimed_at: Timestamp(1_000),
+            heard_at: Timestamp(1_000 + serial),
             first_at: Timestamp(900),
             size: 256,
             key_hash: None,

@@ -59,6 +59,8 @@ pub(super) struct TopicRow {
     pub(super) stragglers: u64,
     pub(super) unclaimed: Vec<Unclaimed>,
     pub(super) floors: Vec<Floor>,
+    /// The highest sequence that was removed.
+    pub(super) gone: u64,
     /// Its groups' numbers.
     pub(super) groups: Vec<u64>,
     /// The sweep found nothing to do; it looks again when its groups have passed so many. Not

@@ -1,4 +1,4 @@
--- Schema 1 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
+-- Schema 2 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
 -- message.id = topic << 43 | sequence, so a topic is one range of the table and needs no index.
 
 create table state(
@@ -23,13 +23,14 @@ create table topic(
   swept integer not null,             -- the sweep has looked at all up to here
   stragglers integer not null,        -- stored at or before swept: some group waits for or buried them
   unclaimed text not null,            -- json: ranges stored while no group was there to need them
-  floors text not null                -- json: when what was no longer needed, for retain
+  floors text not null,               -- json: when what was no longer needed, for retain
+  gone integer not null               -- the highest sequence that was removed
 );
 
 create table message(
   id integer primary key,
   size integer not null,              -- as quotas count it
-  record blob not null                -- version, head, data
+  record blob not null                -- version, time, what its topic had before it, head, data
 );
 
 create table grp(
@@ -42,6 +43,8 @@ create table grp(
   version integer not null,           -- rises with every change of leases or waiting rows
   waiting integer not null,           -- how many rows of waiting it has
   dead integer not null,              -- and of dead
+  skips integer not null,             -- and of skip
+  copies_missed integer not null,     -- dead letters whose copy was not taken
   policy text not null,               -- json
   unique(topic, name)
 );
@@ -67,12 +70,13 @@ create table waiting(
   due integer not null,
   attempts integer not null,
   failures integer not null,          -- entries in history
-  first_at integer,
+  first_at integer,                   -- the first and the last delivery
+  last_at integer,
   size integer not null,
   key_hash integer,
   primary key(grp, seq)
 ) without rowid;
-create index waiting_due on waiting(grp, due, seq) where state < 2;
+create index waiting_due on waiting(grp, due, seq, attempts) where state < 2;
 create index waiting_key on waiting(grp, key_hash, seq) where key_hash is not null;
 
 create table dead(
@@ -85,6 +89,22 @@ create table dead(
   size integer not null,
   primary key(grp, seq)
 ) without rowid;
+
+-- Cancelled before the group came to them: its cursor passes them by.
+create table skip(
+  grp integer not null,
+  seq integer not null,
+  size integer not null,
+  primary key(grp, seq)
+) without rowid;
+
+-- Groups that were deleted and whose rows are still to be cleared away.
+create table gone_grp(
+  id integer primary key,             -- as it was in grp
+  topic integer not null,
+  cursor integer not null,            -- it had still to read what lies behind this,
+  swept integer not null              -- of which the sweep had passed by what lies up to here
+);
 
 create table history(
   grp integer not null,

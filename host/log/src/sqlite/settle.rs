@@ -30,7 +30,7 @@ impl Writer {
             answers.push(match group.leases.standing(&token) {
                 Standing::Current => {
                     let until = now.after(extension.lease);
-                    if let Some(lease) = group.leases.extend(token.sequence, until) {
+                    if let Some(lease) = group.leases.extend(token.sequence, until, now) {
                         self.pending.slots.insert((token.group, lease.slot));
                         self.pending.groups.insert(token.group);
                     }
@@ -154,6 +154,7 @@ impl Writer {
             attempts,
             failures,
             first_at: Some(lease.first_at),
+            last_at: Some(lease.claimed_at),
             size: lease.size,
             key_hash: lease.key_hash,
         });

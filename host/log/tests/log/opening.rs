@@ -45,6 +45,18 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     newer.close().await.unwrap();
 }
 
+/// It is not misread.
+#[tokio::test]
+async fn an_older_schema_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path(), true).await.unwrap();
+    let mut older = file(folder.path()).await;
+    sqlx::raw_sql("pragma user_version = 1").execute(&mut older).await.unwrap();
+    let error = open(folder.path(), true).await.unwrap_err();
+    assert!(matches!(error, OpenError::Older { found: 1, .. }), "{error}");
+    older.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn another_programs_file_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();

@@ -241,7 +241,7 @@ async fn an_ack_that_finds_no_number_for_a_topic_changes_nothing() {
     declare(&log, "t", "g", GroupPolicy::default()).await;
     publish(&log, "t", 1).await;
     let mut file = file(folder.path()).await;
-    sqlx::query("insert into topic values((1 << 20) - 1,'last',0,0,0,0,0,0,'[]','[]')")
+    sqlx::query("insert into topic values((1 << 20) - 1,'last',0,0,0,0,0,0,'[]','[]',0)")
         .execute(&mut file)
         .await
         .unwrap();

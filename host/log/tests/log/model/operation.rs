@@ -51,6 +51,7 @@ pub(super) enum Asking {
     DeclareTopics(bool, Vec<&'static str>),
     Redrive(&'static str, Option<&'static str>),
     Purge(&'static str, Option<&'static str>),
+    Show(usize),
     Page(&'static str, Option<&'static str>, usize),
     Sweep,
     Retain(Duration, u64),
@@ -108,7 +109,7 @@ impl Operation {
 
 impl Asking {
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
-        match random.random_range(0..16) {
+        match random.random_range(0..20) {
             0..4 => {
                 let n = random.random_range(1..4);
                 Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
@@ -122,6 +123,7 @@ impl Asking {
             8 => Self::Purge(topic, one_or_all(random)),
             9 => Self::Page(topic, one_or_all(random), random.random_range(1..4)),
             10..15 => Self::Sweep,
+            15..19 => Self::Show(random.random_range(0..40)),
             _ => Self::Retain(
                 Duration::from_millis(span(random) * 3),
                 [0, 3, 10, 10_000][random.random_range(0..4)],

@@ -12,8 +12,8 @@ use windlass_log::Prefer;
 use windlass_log::conformance::Harness;
 use windlass_log::conformance::kit::{group, record, some, topic};
 use windlass_log::{
-    ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, Settlement, Start,
-    TopicsMode,
+    ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, PendingQuery,
+    Settlement, Start, TopicsMode,
 };
 
 /// A log, and a second opening of it where there can be one.
@@ -23,12 +23,14 @@ pub(super) struct Side<'a> {
     second: Option<DynLog>,
     /// Of every claim given, in order.
     tokens: Vec<Token>,
+    /// Of every message published, in order.
+    ids: Vec<MessageId>,
 }
 
 impl<'a> Side<'a> {
     pub(super) async fn new(harness: &'a dyn Harness) -> Self {
         let second = harness.second_process().await;
-        Self { harness, log: harness.log(), second, tokens: Vec::new() }
+        Self { harness, log: harness.log(), second, tokens: Vec::new(), ids: Vec::new() }
     }
 
     /// How many claims were given.
@@ -47,7 +49,9 @@ impl<'a> Side<'a> {
         let log = self.process(process);
         match operation {
             Operation::Publish(drafts) => {
-                answer(log.publish(drafts.iter().map(message).collect()).await)
+                let published = log.publish(drafts.iter().map(message).collect()).await;
+                self.ids.extend(published.iter().flatten().map(|one| one.id));
+                answer(published)
             }
             Operation::Claim { topic: on, group: name, max, latest } => {
                 let start = latest.map(start);
@@ -81,6 +85,13 @@ impl<'a> Side<'a> {
             Operation::Crash => {
                 self.log = self.harness.crash().await;
                 String::new()
+            }
+            Operation::Ask(Asking::Show(back)) => {
+                let id = self.ids.len().checked_sub(back + 1).map(|at| self.ids[at]);
+                match id {
+                    Some(id) => format!("{:#?}", log.message(id).await.unwrap()),
+                    None => String::new(),
+                }
             }
             Operation::Ask(asking) => ask(&log, asking).await,
         }
@@ -152,6 +163,12 @@ impl<'a> Side<'a> {
             };
             let dead = log.dead_letters(query).await.unwrap();
             let _always = write!(seen, "{state:#?}\n{dead:#?}\n");
+            for group in &state.groups {
+                let (topic, group) = (state.topic.clone(), group.group.clone());
+                let query = PendingQuery { topic, group, after: None, limit };
+                let pending = log.pending(query).await.unwrap();
+                let _always = writeln!(seen, "{pending:#?}");
+            }
         }
         seen
     }
@@ -159,6 +176,7 @@ impl<'a> Side<'a> {
 
 async fn ask(log: &DynLog, asking: &Asking) -> String {
     match asking {
+        Asking::Show(_) => String::new(),
         Asking::DeclareGroups(declarations) => {
             answer(log.declare_groups(declarations.iter().map(spec).collect()).await)
         }

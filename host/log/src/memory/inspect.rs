@@ -1,0 +1,59 @@
+//! What operators look at in the memory log: deliveries, and one message everywhere.
+
+use super::group::GroupLog;
+use super::state::State;
+use crate::error::LogError;
+use crate::inspect::{MessageState, Pending, PendingQuery, Place, Standing};
+use windlass_core::{History, MessageId, Timestamp};
+
+impl State {
+    /// A page of what is leased, waiting or parked.
+    pub(super) fn pending(
+        &self,
+        query: &PendingQuery,
+        now: Timestamp,
+    ) -> Result<Vec<Pending>, LogError> {
+        let place = self.meant(&query.topic, Some(&query.group))?[0];
+        let group = &self.groups[place];
+        let messages = &self.topics[group.topic].messages;
+        let after = query.after.map(|id| id.sequence).unwrap_or_default();
+        let page = group.pending_after(after).into_iter();
+        let found = page.filter_map(|sequence| group.pending(messages.get(&sequence)?.id, now));
+        Ok(found.take(query.limit.get()).collect())
+    }
+
+    /// One message, and how it stands in every group of its topic.
+    pub(super) fn message(&self, id: MessageId, now: Timestamp) -> Option<MessageState> {
+        let place = self.topic_of(id)?;
+        let topic = &self.topics[place];
+        let groups =
+            topic.groups.values().map(|group| self.standing(&self.groups[*group], id, now));
+        Some(MessageState {
+            topic: topic.name.clone(),
+            id,
+            due: None,
+            message: topic.messages.get(&id.sequence).cloned(),
+            groups: groups.collect(),
+        })
+    }
+
+    /// The place of the topic that holds a message.
+    pub(super) fn topic_of(&self, id: MessageId) -> Option<usize> {
+        let holds = |message: &std::sync::Arc<windlass_core::Message>| message.id == id;
+        self.topics.iter().position(|topic| topic.messages.get(&id.sequence).is_some_and(holds))
+    }
+
+    fn standing(&self, group: &GroupLog, id: MessageId, now: Timestamp) -> Standing {
+        let pending = group.pending(id, now);
+        let dead = self.dead_letter_at(group, id.sequence);
+        let place = match (&pending, &dead) {
+            (Some(pending), _) => pending.place,
+            (None, Some(_)) => Place::Dead,
+            (None, None) if group.needs(id.sequence) => Place::New,
+            (None, None) => Place::Settled,
+        };
+        let told = pending.is_some() || dead.is_some();
+        let history = if told { group.history(id.sequence) } else { History::default() };
+        Standing { group: group.name.clone(), place, pending, dead, history }
+    }
+}
