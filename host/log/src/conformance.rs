@@ -47,6 +47,7 @@ pub mod publish;
 pub mod retain;
 pub mod sends;
 pub mod settle;
+pub mod stream;
 pub mod time;
 
 use crate::DynLog;
@@ -282,6 +283,18 @@ macro_rules! conformance {
                 sends_of_an_ack_wake
                 another_processs_publish_wakes
                 another_processs_lease_end_wakes
+            }
+            stream {
+                pages_go_on_without_miss_or_repeat
+                latest_reads_only_what_comes
+                a_time_reads_what_was_published_at_or_after_it
+                an_id_is_a_place_whether_it_is_stored_or_not
+                what_was_removed_unread_is_a_gap
+                what_a_dead_letter_held_is_read_until_it_is_purged
+                a_page_is_bounded_by_its_bytes
+                a_message_that_cannot_be_read_keeps_its_place
+                what_comes_wakes_a_reader
+                what_another_process_publishes_wakes_a_reader
             }
             time {
                 wall_steps_touch_neither_leases_nor_retries

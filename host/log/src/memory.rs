@@ -10,6 +10,7 @@ mod group;
 mod inspect;
 mod settle;
 mod state;
+mod stream;
 mod sweep;
 
 use crate::admin::{
@@ -190,7 +191,7 @@ impl MessageLog for MemoryLog {
     }
 
     fn waiter(&self, topic: &Topic, group: &Group) -> Waiter {
-        self.waiters.add(topic, group)
+        self.waiters.add(topic, Some(group))
     }
 
     fn now(&self) -> Timestamp {
@@ -251,12 +252,12 @@ impl LogAdmin for MemoryLog {
         Err(LogError::NotBuilt("making a message due"))
     }
 
-    async fn stream(&self, _request: ReadRequest) -> Result<ReadPage, LogError> {
-        Err(LogError::NotBuilt("reading a topic's stream"))
+    async fn stream(&self, request: ReadRequest) -> Result<ReadPage, LogError> {
+        self.act(|state, _, _| state.stream(&request))
     }
 
     fn arrivals(&self, topic: &Topic) -> Waiter {
-        self.waiters.add(topic, &Group::default())
+        self.waiters.add(topic, None)
     }
 
     async fn redrive(

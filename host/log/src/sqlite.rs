@@ -14,6 +14,7 @@ mod counts;
 mod deliveries;
 #[cfg(feature = "testing")]
 mod faults;
+mod find;
 mod floors;
 mod gather;
 mod groups;
@@ -23,17 +24,20 @@ mod letters;
 mod open;
 mod pending;
 mod publish;
+mod readonly;
 mod record;
 mod repair;
 mod rows;
 mod settle;
 mod show;
 mod sql;
+mod stream;
 mod sweep;
 mod sweeper;
 mod tail;
 mod transaction;
 mod upkeep;
+mod walk;
 mod writer;
 
 #[cfg(feature = "testing")]
@@ -44,7 +48,7 @@ use crate::api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
     Settlement,
 };
-use crate::clock::LogTime;
+use crate::clock::{Clock, LogTime, SystemClock};
 use crate::error::LogError;
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
@@ -54,6 +58,7 @@ use sqlx::query;
 use sqlx::sqlite::SqliteConnection;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use windlass_core::{Group, NewMessage, Timestamp, Topic};
@@ -65,7 +70,10 @@ const QUEUE: usize = 4_096;
 #[derive(Debug)]
 pub struct SqliteLog {
     place: Location,
-    commands: mpsc::Sender<Command>,
+    /// To the writer; none where the log is only read.
+    commands: Option<mpsc::Sender<Command>>,
+    /// A log that is only read was closed.
+    closed: AtomicBool,
     reader: Mutex<Option<SqliteConnection>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     waiters: Arc<Waiters>,
@@ -89,12 +97,40 @@ impl SqliteLog {
             &options,
         );
         let writer = Mutex::new(Some(tokio::spawn(writer.run(queue))));
-        Ok(Arc::new(Self { place, commands, reader: Mutex::new(None), writer, waiters, time }))
+        let commands = Some(commands);
+        let (closed, reader) = (AtomicBool::new(false), Mutex::new(None));
+        Ok(Arc::new(Self { place, commands, closed, reader, writer, waiters, time }))
+    }
+
+    /// Opens the log in `folder` to be read only: nothing is written there, not even what SQLite
+    /// keeps beside its file. It may be a copy, lie on a file system that cannot be written, or be
+    /// the log of a running process. What would write answers [`LogError::ReadOnly`]; so does a
+    /// claim. Who waits is woken again and again, as nothing tells when there is something new.
+    pub async fn open_read_only(folder: &Path) -> Result<Arc<Self>, OpenError> {
+        Self::open_read_only_at(folder, Arc::new(SystemClock)).await
+    }
+
+    /// The same on another clock.
+    pub async fn open_read_only_at(
+        folder: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let place = Location::new(folder);
+        let time = readonly::open(&place, clock).await?;
+        let waiters = Arc::new(Waiters::default());
+        tokio::spawn(readonly::wake(Arc::downgrade(&waiters)));
+        let closed = AtomicBool::new(false);
+        let (reader, writer) = (Mutex::new(None), Mutex::new(None));
+        Ok(Arc::new(Self { place, commands: None, closed, reader, writer, waiters, time }))
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, LogError> {
+        let Some(commands) = &self.commands else {
+            let closed = self.closed.load(Ordering::Acquire);
+            return Err(if closed { LogError::Closed } else { LogError::ReadOnly });
+        };
         let (reply, answer) = oneshot::channel();
-        if self.commands.send(command(reply)).await.is_err() {
+        if commands.send(command(reply)).await.is_err() {
             return Err(LogError::Closed);
         }
         answer.await.unwrap_or(Err(LogError::Closed))
@@ -103,11 +139,16 @@ impl SqliteLog {
     /// Runs `read` on one snapshot.
     async fn read<T>(
         &self,
-        read: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T>,
+        read: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, LogError> {
         let mut slot = self.reader.lock().await;
-        if self.commands.is_closed() {
+        let ended = self.commands.as_ref().is_some_and(mpsc::Sender::is_closed);
+        if ended || self.closed.load(Ordering::Acquire) {
             return Err(LogError::Closed);
+        }
+        if self.commands.is_none() {
+            let result = readonly::read(&self.place, read).await;
+            return result.map_err(|error| storage_error("reading failed", error));
         }
         let result = async {
             let mut conn = match slot.take() {
@@ -158,7 +199,7 @@ impl MessageLog for SqliteLog {
     }
 
     fn waiter(&self, topic: &Topic, group: &Group) -> Waiter {
-        self.waiters.add(topic, group)
+        self.waiters.add(topic, Some(group))
     }
 
     fn now(&self) -> Timestamp {

@@ -1,4 +1,4 @@
-//! Waking those who wait for work.
+//! Waking those who wait for work, or for what comes to a topic.
 //!
 //! A wake-up is a permit that is kept until it is taken, so one that comes between an empty claim
 //! and the wait after it is not lost.
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::Notify;
 use windlass_core::{Group, Topic};
 
-/// Tells one waiting claimer that there may be something to claim.
+/// Tells one waiting claimer that there may be something to claim, or one reader that there may be
+/// something to read.
 #[derive(Debug)]
 pub struct Waiter {
     notify: Arc<Notify>,
@@ -33,7 +34,8 @@ impl Waiter {
     }
 }
 
-type OfTopic = Vec<(Group, Weak<Notify>)>;
+/// Who waits on a topic: for work of a group, or for the topic itself.
+type OfTopic = Vec<(Option<Group>, Weak<Notify>)>;
 
 /// All waiters of one log.
 #[derive(Debug, Default)]
@@ -43,25 +45,26 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// A new waiter, woken once at the start: what came before it was made counts too.
-    pub(crate) fn add(&self, topic: &Topic, group: &Group) -> Waiter {
+    /// A new waiter for work of a group, or for the topic itself where none is named. Woken once at
+    /// the start: what came before it was made counts too.
+    pub(crate) fn add(&self, topic: &Topic, group: Option<&Group>) -> Waiter {
         let notify = Arc::new(Notify::new());
         notify.notify_one();
         let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
         let of_topic = by_topic.entry(topic.clone()).or_default();
         of_topic.retain(|(_, waiter)| waiter.strong_count() > 0);
-        of_topic.push((group.clone(), Arc::downgrade(&notify)));
+        of_topic.push((group.cloned(), Arc::downgrade(&notify)));
         Waiter { notify, ended: Arc::clone(&self.ended) }
     }
 
-    /// Wakes those of every group of `topic`.
+    /// Wakes all who wait on `topic`.
     pub(crate) fn wake_topic(&self, topic: &Topic) {
         self.wake(topic, |_| true);
     }
 
     /// Wakes those of one group.
     pub(crate) fn wake_group(&self, topic: &Topic, group: &Group) {
-        self.wake(topic, |waiting| waiting == group);
+        self.wake(topic, |waiting| waiting == Some(group));
     }
 
     /// The log has ended: wakes everybody, for good.
@@ -78,13 +81,13 @@ impl Waiters {
         by_topic.keys().cloned().collect()
     }
 
-    fn wake(&self, topic: &Topic, meant: impl Fn(&Group) -> bool) {
+    fn wake(&self, topic: &Topic, meant: impl Fn(Option<&Group>) -> bool) {
         let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(of_topic) = by_topic.get_mut(topic) else { return };
         of_topic.retain(|(group, waiter)| match waiter.upgrade() {
             None => false,
             Some(waiter) => {
-                if meant(group) {
+                if meant(group.as_ref()) {
                     waiter.notify_one();
                 }
                 true

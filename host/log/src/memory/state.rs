@@ -48,6 +48,8 @@ pub(super) struct TopicLog {
     pub(super) samples: VecDeque<(Timestamp, Sequence)>,
     /// Up to here only what somebody holds is stored.
     pub(super) swept_to: Sequence,
+    /// The highest sequence that was removed.
+    pub(super) gone: Sequence,
 }
 
 /// The memory log as a value.
@@ -68,7 +70,7 @@ pub(super) struct State {
     /// When it last looked.
     pub(super) reaped_at: Timestamp,
     mode: TopicsMode,
-    last: MessageId,
+    pub(super) last: MessageId,
 }
 
 impl State {
@@ -205,6 +207,7 @@ impl State {
             unread_to: Sequence::MAX,
             samples: VecDeque::new(),
             swept_to: Sequence(0),
+            gone: Sequence(0),
         });
         self.by_name.insert(name.clone(), place);
         place

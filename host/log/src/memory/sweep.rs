@@ -31,7 +31,7 @@ impl State {
     /// The topic's last holder of a message is done with it: where the sweep has been, it goes.
     pub(super) fn let_go(&mut self, topic: usize, sequence: Sequence) {
         if sequence <= self.topics[topic].swept_to && !self.is_held(topic, sequence) {
-            self.topics[topic].messages.remove(&sequence);
+            self.topics[topic].remove(sequence);
         }
     }
 
@@ -63,7 +63,7 @@ impl State {
                 if gone >= beyond && sequence > aged {
                     return gone;
                 }
-                topic.messages.remove(&sequence);
+                topic.remove(sequence);
                 gone += 1;
                 topic.swept_to = sequence;
             }
@@ -83,6 +83,12 @@ impl State {
 }
 
 impl TopicLog {
+    fn remove(&mut self, sequence: Sequence) {
+        if self.messages.remove(&sequence).is_some() {
+            self.gone = self.gone.max(sequence);
+        }
+    }
+
     /// What waits for a first group is needed as a whole: passed by in one step.
     fn pass_unread(&mut self, floor: Sequence) -> Sequence {
         self.swept_to = self.swept_to.max(self.unread_to.min(floor));

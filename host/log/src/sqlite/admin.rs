@@ -1,7 +1,7 @@
 //! The operator's side of the door: what reads one snapshot, and what the writer is asked to do.
 
 use super::command::{Command, Place};
-use super::{SqliteLog, counts, deliveries, letters, show};
+use super::{SqliteLog, counts, deliveries, letters, show, stream};
 use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
     TopicState, TopicsMode,
@@ -11,6 +11,7 @@ use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest}
 use crate::waiter::Waiter;
 use async_trait::async_trait;
 use sqlx::Connection;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use windlass_core::{Group, MessageId, Topic};
 
@@ -70,12 +71,12 @@ impl LogAdmin for SqliteLog {
         Err(LogError::NotBuilt("making a message due"))
     }
 
-    async fn stream(&self, _request: ReadRequest) -> Result<ReadPage, LogError> {
-        Err(LogError::NotBuilt("reading a topic's stream"))
+    async fn stream(&self, request: ReadRequest) -> Result<ReadPage, LogError> {
+        self.read(async |conn| stream::page(conn, &request).await).await
     }
 
     fn arrivals(&self, topic: &Topic) -> Waiter {
-        self.waiters.add(topic, &Group::default())
+        self.waiters.add(topic, None)
     }
 
     async fn redrive(
@@ -126,6 +127,10 @@ impl LogAdmin for SqliteLog {
     }
 
     async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        if self.commands.is_none() {
+            self.waiters.end();
+        }
         // An error means that it is closed already.
         let _closed = self.ask(Command::Close).await;
         if let Some(writer) = self.writer.lock().await.take() {

@@ -153,12 +153,15 @@ impl Location {
 
     /// A connection that only reads.
     pub(super) async fn connect_reader(&self) -> sqlx::Result<SqliteConnection> {
+        self.reader_options().connect().await
+    }
+
+    /// How those connect that only read.
+    pub(super) fn reader_options(&self) -> SqliteConnectOptions {
         self.options()
             .busy_timeout(Duration::from_secs(5))
             .pragma("query_only", "on")
             .pragma("cache_size", "-8192")
-            .connect()
-            .await
     }
 
     fn other_schema(&self, found: i64) -> OpenError {
@@ -170,7 +173,7 @@ impl Location {
         }
     }
 
-    fn sqlite(&self, source: sqlx::Error) -> OpenError {
+    pub(super) fn sqlite(&self, source: sqlx::Error) -> OpenError {
         let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
         if code.is_some_and(|code| code == NOT_A_DATABASE) {
             return OpenError::Foreign(self.file.clone());
@@ -181,7 +184,9 @@ impl Location {
 
 /// Whether the SQLite that runs may be used at all. Asked of itself: a build can be made to link
 /// the system's, whatever the headers say.
-async fn check_version(conn: &mut SqliteConnection) -> sqlx::Result<Result<(), OpenError>> {
+pub(super) async fn check_version(
+    conn: &mut SqliteConnection,
+) -> sqlx::Result<Result<(), OpenError>> {
     let row = sqlx::query("select sqlite_version()").fetch_one(conn).await?;
     let version: String = row.try_get(0)?;
     let new_enough = is_new_enough(&version);
@@ -275,6 +280,19 @@ async fn prepare(
     .map_err(sqlite)?;
     conn.execute("commit").await.map_err(sqlite)?;
     Ok(())
+}
+
+/// Whether a file that is only read is a log of this schema.
+pub(super) async fn check_marks(
+    place: &Location,
+    conn: &mut SqliteConnection,
+) -> sqlx::Result<Result<(), OpenError>> {
+    Ok(match marks(conn).await? {
+        (APPLICATION_ID, SCHEMA_VERSION) => Ok(()),
+        (APPLICATION_ID, found) => Err(place.other_schema(found)),
+        (0, 0) if !has_tables(conn).await? => Err(OpenError::Missing(place.folder.clone())),
+        _ => Err(OpenError::Foreign(place.file.clone())),
+    })
 }
 
 async fn marks(conn: &mut SqliteConnection) -> sqlx::Result<(i64, i64)> {

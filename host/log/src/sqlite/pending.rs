@@ -278,7 +278,7 @@ impl Pending {
                          where grp in (select value from json_each(?3)) and seq = message.id - ?1)
                     and not exists (select 1 from dead
                          where grp in (select value from json_each(?3)) and seq = message.id - ?1)
-                 returning size",
+                 returning size, id",
             )
             .bind(topic.rowid(Sequence(0)))
             .bind(json_list(sequences))
@@ -289,6 +289,7 @@ impl Pending {
                 for size in &removed {
                     row.removed += 1;
                     row.removed_bytes += size.try_get::<i64, _>(0)?.cast_unsigned();
+                    row.gone = row.gone.max(TopicId::sequence(size.try_get(1)?).0);
                     row.stragglers = row.stragglers.saturating_sub(1);
                 }
                 self.topics.insert(topic);

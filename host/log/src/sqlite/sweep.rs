@@ -8,6 +8,7 @@ use super::command::{Fail, SweepFrom};
 use super::floors::{aged_floor, next_look, note_floor};
 use super::rows::TopicId;
 use super::sql::json_list;
+use super::walk::{Step, Walk};
 use super::writer::Writer;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
@@ -28,60 +29,15 @@ pub(super) struct Swept {
 
 const NOTHING: Swept = Swept { gone: 0, more: false, look_at: None };
 
-/// Where the sweep of a topic stands, and what may go.
-#[derive(Debug, Clone, Copy)]
-struct Walk {
-    swept: u64,
-    floor: Sequence,
-    /// All up to here may go.
-    aged: u64,
-    /// And beyond it so many, counted from the oldest.
-    beyond: u64,
-}
-
-/// What becomes of the next messages.
-#[derive(Debug, PartialEq, Eq)]
-struct Step {
-    gone: u64,
-    last: u64,
-    passed_by: Vec<u64>,
-    more: bool,
-}
-
 /// What goes in one piece.
 #[derive(Debug, Clone, Copy)]
 struct Range {
+    /// All up to here has been looked at.
     last: u64,
+    /// The last message that goes.
+    gone: u64,
     messages: u64,
     bytes: u64,
-}
-
-impl Walk {
-    /// What goes of `ids`, of which some are held. What is held behind the last one that goes may
-    /// yet be kept for `retain`, so it is not passed by. `whole`: nothing lies behind `ids`.
-    fn step(&self, ids: &[u64], held: &BTreeSet<u64>, whole: bool) -> Step {
-        let mut step = Step { gone: 0, last: self.swept, passed_by: Vec::new(), more: !whole };
-        let mut holding = Vec::new();
-        for id in ids {
-            if held.contains(id) {
-                holding.push(*id);
-            } else if step.gone < self.beyond || *id <= self.aged {
-                step.gone += 1;
-                step.passed_by.append(&mut holding);
-                step.last = *id;
-            } else {
-                return Step { more: false, ..step };
-            }
-        }
-        if holding.is_empty() && whole {
-            step.last = self.floor.0;
-        } else if step.gone == 0 && !whole {
-            // Nothing but what is held, as far as this step sees.
-            step.last = holding.last().copied().unwrap_or(self.swept);
-            step.passed_by = holding;
-        }
-        step
-    }
 }
 
 /// Most messages one step looks at.
@@ -206,7 +162,7 @@ impl Writer {
     /// only its end and its size are read. There are `total` up to the floor.
     async fn cut(&mut self, topic: TopicId, walk: Walk, total: u64) -> Result<Swept, Fail> {
         let (conn, _) = self.parts()?;
-        let mut range = Range { last: walk.swept, messages: 0, bytes: 0 };
+        let mut range = Range { last: walk.swept, gone: 0, messages: 0, bytes: 0 };
         for (up_to, most) in [(walk.floor.0, walk.beyond), (walk.aged.min(walk.floor.0), CHUNK)] {
             if most == 0 || up_to <= range.last {
                 continue;
@@ -223,7 +179,7 @@ impl Writer {
             let messages = unsigned(&row, 1)?;
             if messages > range.messages {
                 let last = TopicId::sequence(row.try_get(0)?).0;
-                range = Range { last, messages, bytes: unsigned(&row, 2)? };
+                range = Range { last, gone: last, messages, bytes: unsigned(&row, 2)? };
             }
         }
         if range.messages >= total {
@@ -259,7 +215,7 @@ impl Writer {
     async fn measure(&mut self, topic: TopicId, swept: u64, step: &Step) -> Result<Range, Fail> {
         let (conn, _) = self.parts()?;
         let row = query(
-            "select count(*), sum(size) from message
+            "select count(*), sum(size), max(id) from message
               where id > ?1 and id <= ?2 and id not in (select ?3 + value from json_each(?4))",
         )
         .bind(topic.rowid(Sequence(swept)))
@@ -268,7 +224,9 @@ impl Writer {
         .bind(json_list(step.passed_by.iter().copied()))
         .fetch_one(conn)
         .await?;
-        Ok(Range { last: step.last, messages: unsigned(&row, 0)?, bytes: unsigned(&row, 1)? })
+        let gone = row.try_get::<Option<i64>, _>(2)?.map_or(0, |id| TopicId::sequence(id).0);
+        let (messages, bytes) = (unsigned(&row, 0)?, unsigned(&row, 1)?);
+        Ok(Range { last: step.last, gone, messages, bytes })
     }
 
     /// Removes what lies after `swept` in `range`, but for `passed_by`.
@@ -298,6 +256,7 @@ impl Writer {
             row.removed_bytes += range.bytes;
             row.stragglers += passed_by.len() as u64;
             row.swept = range.last;
+            row.gone = row.gone.max(range.gone);
         }
         self.pending.topics.insert(topic);
         Ok(())
@@ -372,25 +331,5 @@ impl Writer {
         .fetch_all(conn)
         .await?;
         Ok(rows.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<_>>()?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_held_is_passed_by_only_on_the_way_to_what_goes() {
-        let held = BTreeSet::from([2, 4]);
-        let walk = Walk { swept: 0, floor: Sequence(9), aged: 0, beyond: 2 };
-        let step = walk.step(&[1, 2, 3, 4, 5], &held, true);
-        assert_eq!(step, Step { gone: 2, last: 3, passed_by: vec![2], more: false });
-        let walk = Walk { aged: 3, beyond: 0, ..walk };
-        let step = walk.step(&[1, 2, 3, 4], &held, true);
-        assert_eq!(step, Step { gone: 2, last: 3, passed_by: vec![2], more: false });
-        let step = Walk { aged: 9, ..walk }.step(&[1, 2, 3], &held, true);
-        assert_eq!(step, Step { gone: 2, last: 9, passed_by: vec![2], more: false });
-        let step = Walk { aged: 9, ..walk }.step(&[2, 4], &held, false);
-        assert_eq!(step, Step { gone: 0, last: 4, passed_by: vec![2, 4], more: true });
     }
 }

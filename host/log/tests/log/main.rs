@@ -5,6 +5,7 @@
 mod crash;
 mod model;
 mod opening;
+mod readonly;
 mod sqlite;
 mod sync;
 mod trouble;

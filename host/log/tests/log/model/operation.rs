@@ -44,6 +44,26 @@ pub(super) struct Declaration {
     pub(super) in_flight_max: u32,
 }
 
+/// From where a stream is read; messages are counted back from the last one published.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reading {
+    Earliest,
+    Latest,
+    Ago(u64),
+    After(usize),
+}
+
+impl Reading {
+    fn draw(random: &mut StdRng) -> Self {
+        match random.random_range(0..4) {
+            0 => Self::Earliest,
+            1 => Self::Latest,
+            2 => Self::Ago(span(random)),
+            _ => Self::After(random.random_range(0..40)),
+        }
+    }
+}
+
 /// What an operator asks.
 #[derive(Debug, Clone)]
 pub(super) enum Asking {
@@ -52,6 +72,8 @@ pub(super) enum Asking {
     Redrive(&'static str, Option<&'static str>),
     Purge(&'static str, Option<&'static str>),
     Show(usize),
+    /// From here, in pages of so many, at most so many pages.
+    Read(&'static str, Reading, usize),
     Page(&'static str, Option<&'static str>, usize),
     Sweep,
     Retain(Duration, u64),
@@ -109,7 +131,7 @@ impl Operation {
 
 impl Asking {
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
-        match random.random_range(0..20) {
+        match random.random_range(0..24) {
             0..4 => {
                 let n = random.random_range(1..4);
                 Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
@@ -124,6 +146,7 @@ impl Asking {
             9 => Self::Page(topic, one_or_all(random), random.random_range(1..4)),
             10..15 => Self::Sweep,
             15..19 => Self::Show(random.random_range(0..40)),
+            19..23 => Self::Read(topic, Reading::draw(random), random.random_range(1..6)),
             _ => Self::Retain(
                 Duration::from_millis(span(random) * 3),
                 [0, 3, 10, 10_000][random.random_range(0..4)],

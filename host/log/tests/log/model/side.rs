@@ -2,18 +2,20 @@
 //! do not depend on the log.
 #![expect(clippy::unwrap_used, reason = "what must not fail is not what is compared")]
 
-use super::operation::{Asking, Declaration, Draft, Fault, Operation, Settling};
+use super::operation::{Asking, Declaration, Draft, Fault, Operation, Reading, Settling};
 use std::fmt::Write;
 use std::num::NonZeroU32;
 use std::time::Duration;
-use windlass_core::{Disposition, Group, GroupPolicy, Message, MessageId, NewMessage, Token};
+use windlass_core::{
+    Disposition, Group, GroupPolicy, Message, MessageId, NewMessage, Timestamp, Token,
+};
 use windlass_log::DeadLetterFilter;
 use windlass_log::Prefer;
 use windlass_log::conformance::Harness;
 use windlass_log::conformance::kit::{group, record, some, topic};
 use windlass_log::{
-    ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, PendingQuery,
-    Settlement, Start, TopicsMode,
+    ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, PendingQuery, ReadFrom,
+    ReadRequest, Settlement, Start, TopicsMode,
 };
 
 /// A log, and a second opening of it where there can be one.
@@ -93,6 +95,9 @@ impl<'a> Side<'a> {
                     None => String::new(),
                 }
             }
+            Operation::Ask(Asking::Read(on, reading, limit)) => {
+                self.read(&log, on, *reading, *limit).await
+            }
             Operation::Ask(asking) => ask(&log, asking).await,
         }
     }
@@ -129,6 +134,30 @@ impl<'a> Side<'a> {
             );
         }
         told
+    }
+
+    /// A topic's stream from somewhere to its end, and what it says then.
+    async fn read(&self, log: &DynLog, on: &str, reading: Reading, limit: usize) -> String {
+        let mut from = match reading {
+            Reading::Earliest => ReadFrom::Earliest,
+            Reading::Latest => ReadFrom::Latest,
+            Reading::Ago(ms) => ReadFrom::Time(Timestamp(log.now().0.saturating_sub(ms))),
+            Reading::After(back) => match self.ids.len().checked_sub(back + 1) {
+                Some(at) => ReadFrom::After(self.ids[at]),
+                None => ReadFrom::Earliest,
+            },
+        };
+        let mut told = String::new();
+        loop {
+            let request = ReadRequest { topic: topic(on), from, limit: some(limit) };
+            let page = log.stream(request).await.unwrap();
+            let ids: Vec<_> = page.messages.iter().map(|one| one.id.sequence.0).collect();
+            let _always = write!(told, "{:?} {ids:?} to {}, ", page.gap, page.position.0);
+            if !page.more {
+                return told;
+            }
+            from = ReadFrom::Position(page.position);
+        }
     }
 
     fn settlement(&self, (claim, what, recorded): &(usize, Settling, bool)) -> Settlement {
@@ -176,7 +205,7 @@ impl<'a> Side<'a> {
 
 async fn ask(log: &DynLog, asking: &Asking) -> String {
     match asking {
-        Asking::Show(_) => String::new(),
+        Asking::Show(_) | Asking::Read(..) => String::new(),
         Asking::DeclareGroups(declarations) => {
             answer(log.declare_groups(declarations.iter().map(spec).collect()).await)
         }
