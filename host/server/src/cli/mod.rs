@@ -7,8 +7,10 @@ mod check;
 mod dev;
 mod dlq;
 mod failure;
+mod moment;
 mod open;
 mod publish;
+mod sheet;
 mod topic;
 mod ui;
 

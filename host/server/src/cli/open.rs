@@ -1,6 +1,6 @@
 //! Which log a command means, and opening it.
 
-use super::failure::Failure;
+use super::failure::{Failure, next_command};
 use super::ui::shell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,8 +34,17 @@ impl LogArgs {
 
     /// There is no such topic in this log.
     pub(crate) fn no_topic(&self, topic: &Topic) -> Failure {
-        let next = format!("windlass topic ls{}", self.flag());
-        Failure::from(LogError::NoTopic(topic.clone())).next(next)
+        self.failure(LogError::NoTopic(topic.clone()))
+    }
+
+    /// What this log answered; a command to type next means the same log.
+    pub(crate) fn failure(&self, error: LogError) -> Failure {
+        let next = next_command(&error);
+        let failure = Failure::from(error);
+        match next {
+            Some(next) => failure.next(format!("{next}{}", self.flag())),
+            None => failure,
+        }
     }
 }
 
