@@ -26,4 +26,5 @@ mod publish;
 mod restart;
 mod signals;
 mod storage;
+mod tail;
 mod topic;

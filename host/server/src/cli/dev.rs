@@ -29,8 +29,8 @@ pub(super) struct Args {
     log: Option<PathBuf>,
 }
 
-pub(super) async fn run(args: Args, ui: Ui) -> Exit {
+pub(super) async fn run(args: Args, ui: Arc<Ui>) -> Exit {
     let Args { path, until_idle, no_samples, timeout, json: _, log } = args;
     let options = Options { path, log, until_idle, samples: !no_samples, timeout };
-    dev::run(options, Arc::new(ui)).await
+    dev::run(options, ui).await
 }

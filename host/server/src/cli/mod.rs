@@ -11,6 +11,7 @@ mod moment;
 mod open;
 mod publish;
 mod sheet;
+mod tail;
 mod topic;
 mod ui;
 
@@ -19,6 +20,7 @@ pub(crate) use open::{FOLDER, log_flag, open};
 pub(crate) use ui::{Tone, Ui, clean, clean_lines, shell, span};
 
 use clap::{Parser, Subcommand};
+use std::sync::Arc;
 
 /// Run WebAssembly components as consumers of durable messages.
 #[derive(Debug, Parser)]
@@ -34,6 +36,8 @@ enum Command {
     Dev(dev::Args),
     /// Publish a message, or a file of them.
     Publish(publish::Args),
+    /// Show a topic's messages as they are published, or those that are stored.
+    Tail(tail::Args),
     /// List topics, or show one.
     #[command(subcommand)]
     Topic(topic::Command),
@@ -52,28 +56,31 @@ impl Cli {
         let json = match &self.command {
             Command::Dev(args) => args.json,
             Command::Publish(args) => args.json,
+            Command::Tail(args) => args.json,
             Command::Topic(command) => command.json(),
             Command::Dlq(command) => command.json(),
             Command::Check(args) => args.json,
             Command::Bench(args) => args.json,
         };
-        let ui = Ui::new(json);
-        let ended = match self.command {
+        let ui = Arc::new(Ui::new(json));
+        let done = match self.command {
             Command::Dev(args) => return dev::run(args, ui).await,
             Command::Publish(args) => publish::run(args, &ui).await,
+            Command::Tail(args) => tail::run(args, &ui).await,
             Command::Topic(command) => topic::run(command, &ui).await,
             Command::Dlq(command) => dlq::run(command, &ui).await,
             Command::Check(args) => check::run(args, &ui).await,
             Command::Bench(args) => bench::run(args, &ui).await,
         };
-        match ended {
-            Ok(()) => Exit::Done,
-            Err(failure) => {
-                ui.failure(&failure);
-                failure.exit
-            }
-        }
+        ended(&ui, done.map(|()| Exit::Done))
     }
+}
+
+fn ended(ui: &Ui, ended: Result<Exit, Failure>) -> Exit {
+    ended.unwrap_or_else(|failure| {
+        ui.failure(&failure);
+        failure.exit
+    })
 }
 
 #[cfg(test)]

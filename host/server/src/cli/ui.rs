@@ -50,6 +50,17 @@ impl Ui {
         self.out_gone.load(Ordering::Relaxed)
     }
 
+    /// Looks whether the reader of a pipe went away, without writing to it.
+    pub(crate) fn look_for_reader(&self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let out = std::io::stdout();
+        let mut out = [PollFd::new(&out, PollFlags::empty())];
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        if poll(&mut out, Some(&Timespec::default())).is_ok() && out[0].revents().intersects(gone) {
+            self.out_gone.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Lines of data for a person.
     pub(crate) fn data(&self, text: &str) {
         let mut out = std::io::stdout().lock();
