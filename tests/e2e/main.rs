@@ -23,6 +23,7 @@ mod manifest;
 mod octokit;
 mod pause;
 mod publish;
+mod replay;
 mod restart;
 mod signals;
 mod storage;

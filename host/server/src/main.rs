@@ -15,6 +15,7 @@ mod manifest;
 mod pause;
 mod permits;
 mod registry;
+mod replay;
 mod storage;
 mod wire;
 

@@ -4,8 +4,10 @@
 //! RFC 3339 in UTC, ages and spans are milliseconds.
 
 mod message;
+mod replay;
 
 pub(crate) use message::{GapBody, StreamedBody};
+pub(crate) use replay::TrialBody;
 
 use crate::event::{Delivered, Event, Fate, Figures};
 use message::{ContentBody, HistoryBody};

@@ -7,15 +7,18 @@ mod check;
 mod dev;
 mod dlq;
 mod failure;
+mod manifest;
 mod moment;
 mod open;
 mod publish;
+mod replay;
 mod sheet;
 mod tail;
 mod topic;
 mod ui;
 
 pub(crate) use failure::{Exit, Failure};
+pub(crate) use manifest::read_manifest;
 pub(crate) use open::{FOLDER, log_flag, open};
 pub(crate) use ui::{Tone, Ui, clean, clean_lines, shell, span};
 
@@ -38,6 +41,14 @@ enum Command {
     Publish(publish::Args),
     /// Show a topic's messages as they are published, or those that are stored.
     Tail(tail::Args),
+    /// Run one stored message against a component, with no effect on the log.
+    ///
+    /// The log is only read: it may be a copy, and a `windlass dev` may run on it. What the component
+    /// sends is shown and goes nowhere. Dead letters and settled messages can be replayed as well, as
+    /// long as they are stored.
+    ///
+    /// Ends with 0 when the handler answered `ok`, else with 1.
+    Replay(replay::Args),
     /// List topics, or show one.
     #[command(subcommand)]
     Topic(topic::Command),
@@ -57,6 +68,7 @@ impl Cli {
             Command::Dev(args) => args.json,
             Command::Publish(args) => args.json,
             Command::Tail(args) => args.json,
+            Command::Replay(args) => args.json,
             Command::Topic(command) => command.json(),
             Command::Dlq(command) => command.json(),
             Command::Check(args) => args.json,
@@ -67,6 +79,7 @@ impl Cli {
             Command::Dev(args) => return dev::run(args, ui).await,
             Command::Publish(args) => publish::run(args, &ui).await,
             Command::Tail(args) => tail::run(args, &ui).await,
+            Command::Replay(args) => return ended(&ui, replay::run(args, &ui).await),
             Command::Topic(command) => topic::run(command, &ui).await,
             Command::Dlq(command) => dlq::run(command, &ui).await,
             Command::Check(args) => check::run(args, &ui).await,

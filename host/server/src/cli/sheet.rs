@@ -5,6 +5,7 @@
 use super::ui::clean;
 use crate::wire::when;
 use bytesize::ByteSize;
+use std::fmt::Write as _;
 use windlass_core::{History, Message, Metadata};
 
 /// Text that grows line by line.
@@ -70,6 +71,11 @@ impl Sheet {
         if history.omitted > 0 {
             self.line("", &format!("({} attempts between are not kept)", history.omitted));
         }
+    }
+
+    /// An empty line: what follows is about something else.
+    pub(super) fn part(&mut self, title: &str) {
+        let _infallible = write!(self.0, "\n\n  {}", clean(title));
     }
 
     /// All of it.

@@ -6,7 +6,7 @@ use crate::cli::{self, FOLDER, Failure, Ui};
 use crate::delivery::Invoke;
 use crate::dispatch::Consumer;
 use crate::drain::Phases;
-use crate::manifest::{ConsumerSpec, FILE_NAME, Manifest};
+use crate::manifest::{ConsumerSpec, Manifest};
 use crate::pause::Health;
 use crate::permits::Permits;
 use crate::registry::{LogOutbox, Ready};
@@ -41,14 +41,7 @@ pub(super) struct Prepared {
 impl Project {
     /// Reads the manifest that `path` means.
     pub(super) fn read(path: &Path, log: Option<PathBuf>) -> Result<Self, Failure> {
-        let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
-        let text = std::fs::read_to_string(&file).map_err(|error| {
-            Failure::system(format!("cannot read `{}`", file.display()), &error)
-                .next(format!("name a folder with a {FILE_NAME}, or that file"))
-        })?;
-        // Builds change their folder: what they are told must not depend on ours.
-        let file = std::path::absolute(&file).map_err(|error| Failure::of(&error))?;
-        let manifest = Manifest::parse(&file, &text)?;
+        let manifest = cli::read_manifest(path)?;
         let log = log.unwrap_or_else(|| manifest.folder.join(FOLDER));
         Ok(Self { manifest, log })
     }
