@@ -44,9 +44,11 @@ pub mod groups;
 pub mod kit;
 pub mod live;
 pub mod publish;
+pub mod removal;
 pub mod retain;
 pub mod sends;
 pub mod settle;
+pub mod starts;
 pub mod stream;
 pub mod time;
 
@@ -231,6 +233,23 @@ macro_rules! conformance {
                 an_ack_of_one_group_leaves_the_other_groups_alone
                 the_work_queue_holds_nothing_back_until_declared
                 a_topic_never_includes_its_subtopics
+            }
+            starts {
+                a_time_starts_at_the_first_message_not_before_it
+                an_id_starts_at_it_or_after_it
+                a_start_counts_only_what_is_still_stored
+                what_lies_before_a_first_start_stays_needed
+                a_start_among_unreadable_records_counts_them
+            }
+            removal {
+                a_group_is_added_once
+                a_removed_group_is_not_there_any_more
+                claims_of_a_removed_group_are_void
+                a_group_with_dead_letters_goes_only_by_force
+                a_removed_group_settles_its_share
+                a_late_group_removed_lets_go_what_it_had_not_read
+                after_the_last_group_messages_wait_for_a_first_one
+                who_waits_on_a_removed_group_is_told
             }
             retain {
                 sweep_never_removes_what_a_group_needs

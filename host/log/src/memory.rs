@@ -7,6 +7,7 @@
 mod admin;
 mod claim;
 mod group;
+mod groups;
 mod inspect;
 mod settle;
 mod state;
@@ -223,17 +224,17 @@ impl LogAdmin for MemoryLog {
         self.act(|state, _, _| state.dead_letters(&query))?
     }
 
-    async fn add_group(&self, _group: GroupSpec) -> Result<(), LogError> {
-        Err(LogError::NotBuilt("adding a group"))
+    async fn add_group(&self, group: GroupSpec) -> Result<(), LogError> {
+        self.act(|state, _, wakes| state.add_group(group, wakes))?
     }
 
     async fn remove_group(
         &self,
-        _topic: &Topic,
-        _group: &Group,
-        _force: bool,
+        topic: &Topic,
+        group: &Group,
+        force: bool,
     ) -> Result<Counts, LogError> {
-        Err(LogError::NotBuilt("removing a group"))
+        self.act(|state, at, wakes| state.remove_group(topic, group, force, at.now, wakes))?
     }
 
     async fn pending(&self, query: PendingQuery) -> Result<Vec<Pending>, LogError> {

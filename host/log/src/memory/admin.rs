@@ -136,7 +136,7 @@ impl State {
     }
 }
 
-fn group_counts(topic: &TopicLog, group: &GroupLog, now: Timestamp) -> Counts {
+pub(super) fn group_counts(topic: &TopicLog, group: &GroupLog, now: Timestamp) -> Counts {
     let new = topic.messages.range((Bound::Excluded(group.cursor), Bound::Unbounded)).count();
     let (due, retrying) = group.waiting(now);
     Counts {
@@ -151,7 +151,7 @@ fn group_counts(topic: &TopicLog, group: &GroupLog, now: Timestamp) -> Counts {
 impl TopicLog {
     /// Whether some group must still settle the message, or it waits for a first group.
     fn is_needed(&self, groups: &[&GroupLog], sequence: Sequence) -> bool {
-        sequence <= self.unread_to || groups.iter().any(|group| group.needs(sequence))
+        self.is_unclaimed(sequence) || groups.iter().any(|group| group.needs(sequence))
     }
 }
 
@@ -159,7 +159,7 @@ impl State {
     /// Whether the message must stay: needed, or dead in some group.
     pub(super) fn is_held(&self, topic: usize, sequence: Sequence) -> bool {
         let topic = &self.topics[topic];
-        sequence <= topic.unread_to
+        topic.is_unclaimed(sequence)
             || topic.groups.values().any(|place| self.groups[*place].holds(sequence))
     }
 }

@@ -156,6 +156,6 @@ impl State {
     /// The group a token speaks of.
     pub(super) fn place_of(&self, token: &Token) -> Option<usize> {
         let place = usize::try_from(token.group.checked_sub(1)?).ok()?;
-        (place < self.groups.len()).then_some(place)
+        self.groups.get(place).is_some_and(|group| !group.gone).then_some(place)
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct GroupLog {
     /// Everything after it is new to this group.
     pub(super) cursor: Sequence,
     pub(super) leases: LeaseBook,
+    /// It was deleted.
+    pub(super) gone: bool,
     pub(super) dead: BTreeMap<Sequence, Dead>,
     waiting: BTreeMap<Sequence, Waiting>,
     by_due: BTreeSet<(Timestamp, Sequence)>,
@@ -84,11 +86,18 @@ impl GroupLog {
             policy,
             cursor,
             leases: LeaseBook::default(),
+            gone: false,
             dead: BTreeMap::new(),
             waiting: BTreeMap::new(),
             by_due: BTreeSet::new(),
             past: HashMap::new(),
         }
+    }
+
+    /// What stands in the place of a group that was deleted.
+    pub(super) fn gone(topic: usize, name: Group) -> Self {
+        let gone = Self::new(topic, name, GroupPolicy::default(), Sequence::MAX);
+        Self { gone: true, ..gone }
     }
 
     /// Whether this group must still settle the message.

@@ -42,8 +42,9 @@ pub(super) struct TopicLog {
     pub(super) messages: BTreeMap<Sequence, Arc<Message>>,
     /// Its groups, by name: places in [`State::groups`].
     pub(super) groups: BTreeMap<Group, usize>,
-    /// Up to here messages wait for a first group that starts at or before them.
-    pub(super) unread_to: Sequence,
+    /// Messages stored while no group was there, for the first one that starts at or before them:
+    /// after the first, up to the second; without a second it still grows.
+    pub(super) unclaimed: Vec<(Sequence, Option<Sequence>)>,
     /// At each sweep: when, and up to where nothing was needed.
     pub(super) samples: VecDeque<(Timestamp, Sequence)>,
     /// Up to here only what somebody holds is stored.
@@ -156,7 +157,7 @@ impl State {
             self.look_by(Timestamp(0), wakes);
             return Declared::Known;
         }
-        self.add_group(&spec.topic, spec.group, spec.policy, spec.start);
+        self.make_group(&spec.topic, spec.group, spec.policy, spec.start);
         Declared::Created
     }
 
@@ -170,7 +171,7 @@ impl State {
         match (self.find(topic, group), start) {
             (Some(known), _) => Ok(known),
             (None, Some(start)) => {
-                Ok(self.add_group(topic, group.clone(), GroupPolicy::default(), start))
+                Ok(self.make_group(topic, group.clone(), GroupPolicy::default(), start))
             }
             (None, None) => Err(LogError::NoGroup { topic: topic.clone(), group: group.clone() }),
         }
@@ -190,12 +191,12 @@ impl State {
         (self.topics[group.topic].name.clone(), group.name.clone())
     }
 
-    fn find(&self, topic: &Topic, group: &Group) -> Option<usize> {
+    pub(super) fn find(&self, topic: &Topic, group: &Group) -> Option<usize> {
         let topic = self.by_name.get(topic)?;
         self.topics[*topic].groups.get(group).copied()
     }
 
-    fn topic_or_new(&mut self, name: &Topic) -> usize {
+    pub(super) fn topic_or_new(&mut self, name: &Topic) -> usize {
         if let Some(known) = self.by_name.get(name) {
             return *known;
         }
@@ -204,33 +205,12 @@ impl State {
             name: name.clone(),
             messages: BTreeMap::new(),
             groups: BTreeMap::new(),
-            unread_to: Sequence::MAX,
+            unclaimed: vec![(self.last.sequence, None)],
             samples: VecDeque::new(),
-            swept_to: Sequence(0),
+            swept_to: self.last.sequence,
             gone: Sequence(0),
         });
         self.by_name.insert(name.clone(), place);
-        place
-    }
-
-    fn add_group(
-        &mut self,
-        topic: &Topic,
-        group: Group,
-        policy: GroupPolicy,
-        start: Start,
-    ) -> usize {
-        let cursor = match start {
-            Start::Latest => self.last.sequence,
-            Start::Earliest | Start::Time(_) | Start::At(_) | Start::After(_) => Sequence(0),
-        };
-        let topic = self.topic_or_new(topic);
-        let place = self.groups.len();
-        self.groups.push(GroupLog::new(topic, group.clone(), policy, cursor));
-        let topic = &mut self.topics[topic];
-        topic.groups.insert(group, place);
-        // It takes over what waited for a first group.
-        topic.unread_to = topic.unread_to.min(cursor);
         place
     }
 }

@@ -36,11 +36,12 @@ impl State {
     }
 
     fn sweep_topic(&mut self, topic: usize, now: Timestamp) -> u64 {
-        let Some(floor) = self.floor(topic) else { return 0 };
+        let floor = self.floor(topic);
         let (span, most) = self.retain;
+        let floor = self.topics[topic].pass_unclaimed(floor);
         self.topics[topic].note_floor(floor, now, span);
         let aged = self.topics[topic].aged_floor(now, span);
-        let swept_to = self.topics[topic].pass_unread(floor);
+        let swept_to = self.topics[topic].swept_to;
         if floor <= swept_to {
             return 0;
         }
@@ -75,10 +76,13 @@ impl State {
         gone
     }
 
-    /// Up to here every group has read and nothing is leased. Without a group everything is needed.
-    fn floor(&self, topic: usize) -> Option<Sequence> {
-        let groups = self.topics[topic].groups.values();
-        groups.map(|place| self.groups[*place].floor()).min()
+    /// Up to here every group has read and nothing is leased. Without a group, what still waits for
+    /// one is needed.
+    fn floor(&self, topic: usize) -> Sequence {
+        let topic = &self.topics[topic];
+        let groups = topic.groups.values().map(|place| self.groups[*place].floor());
+        let growing = topic.unclaimed.iter().filter(|(_, hi)| hi.is_none()).map(|(lo, _)| *lo);
+        groups.chain(growing).min().unwrap_or_default()
     }
 }
 
@@ -89,10 +93,18 @@ impl TopicLog {
         }
     }
 
-    /// What waits for a first group is needed as a whole: passed by in one step.
-    fn pass_unread(&mut self, floor: Sequence) -> Sequence {
-        self.swept_to = self.swept_to.max(self.unread_to.min(floor));
-        self.swept_to
+    /// What waits for a group is needed as a whole: passed by in one step. Up to where the sweep may
+    /// go before the next such piece.
+    fn pass_unclaimed(&mut self, floor: Sequence) -> Sequence {
+        let next = |topic: &Self| {
+            let here = topic.unclaimed.iter().find(|(lo, _)| *lo == topic.swept_to);
+            here.and_then(|(_, hi)| *hi).filter(|hi| *hi <= floor)
+        };
+        while let Some(hi) = next(self) {
+            self.swept_to = hi;
+        }
+        let pieces = self.unclaimed.iter().map(|(lo, _)| *lo).filter(|lo| *lo > self.swept_to);
+        pieces.min().map_or(floor, |lo| lo.min(floor))
     }
 
     /// Notes the floor where it has risen, not more often than needed.

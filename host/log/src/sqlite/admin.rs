@@ -40,17 +40,20 @@ impl LogAdmin for SqliteLog {
         self.read(async |conn| letters::dead_letters(conn, &wanted).await).await?
     }
 
-    async fn add_group(&self, _group: GroupSpec) -> Result<(), LogError> {
-        Err(LogError::NotBuilt("adding a group"))
+    async fn add_group(&self, group: GroupSpec) -> Result<(), LogError> {
+        self.ask(|reply| Command::AddGroup(group, reply)).await
     }
 
     async fn remove_group(
         &self,
-        _topic: &Topic,
-        _group: &Group,
-        _force: bool,
+        topic: &Topic,
+        group: &Group,
+        force: bool,
     ) -> Result<Counts, LogError> {
-        Err(LogError::NotBuilt("removing a group"))
+        let (topic, group) = (topic.clone(), group.clone());
+        let counts = self.ask(|reply| Command::RemoveGroup(topic, group, force, reply)).await?;
+        while self.ask(Command::ClearGone).await? {}
+        Ok(counts)
     }
 
     async fn pending(&self, wanted: PendingQuery) -> Result<Vec<Pending>, LogError> {
@@ -111,6 +114,7 @@ impl LogAdmin for SqliteLog {
     }
 
     async fn sweep(&self) -> Result<u64, LogError> {
+        while self.ask(Command::ClearGone).await? {}
         let (mut removed, mut from) = (0, None);
         loop {
             let (gone, next) = self.ask(|reply| Command::Sweep(from, reply)).await?;

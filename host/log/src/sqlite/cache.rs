@@ -173,6 +173,14 @@ impl Cache {
         self.groups.insert(group.id, group);
     }
 
+    /// Forgets a group that was deleted.
+    pub(super) fn forget_group(&mut self, id: u64) {
+        if let Some(group) = self.groups.remove(&id) {
+            self.group_ids.remove(&(group.topic, group.name));
+        }
+        self.broken.retain(|(broken, _)| *broken != id);
+    }
+
     /// A group by name, where there is one.
     pub(super) async fn group(
         &mut self,

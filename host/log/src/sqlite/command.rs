@@ -1,6 +1,6 @@
 //! What callers hand to the writer, and how they are answered.
 
-use crate::admin::{Declared, GroupSpec, TopicsMode};
+use crate::admin::{Counts, Declared, GroupSpec, TopicsMode};
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement};
 use crate::error::LogError;
 use std::sync::Arc;
@@ -43,6 +43,9 @@ pub(super) enum Command {
     DeclareGroups(Vec<GroupSpec>, Reply<Vec<Declared>>),
     Redrive(Topic, Option<Group>, Place, Reply<StepDone>),
     PurgeDead(Topic, Option<Group>, Place, Reply<StepDone>),
+    AddGroup(GroupSpec, Reply<()>),
+    RemoveGroup(Topic, Group, bool, Reply<Counts>),
+    ClearGone(Reply<bool>),
     Sweep(Option<SweepFrom>, Reply<(u64, Option<SweepFrom>)>),
     SetRetain(Duration, u64, Reply<()>),
     Close(Reply<()>),
@@ -98,13 +101,19 @@ impl Command {
         match self {
             // A claim that declares its group owes a sync, which the writer makes up for; closing
             // is no part of a transaction.
-            Self::Claim(..) | Self::Extend(..) | Self::Sweep(..) | Self::Close(_) => false,
+            Self::Claim(..)
+            | Self::Extend(..)
+            | Self::ClearGone(_)
+            | Self::Sweep(..)
+            | Self::Close(_) => false,
             Self::Settle(settlements, _) => settlements.iter().any(|settlement| {
                 matches!(settlement.disposition, Disposition::Ack { .. } | Disposition::DeadLetter)
             }),
             Self::Publish(..)
             | Self::DeclareTopics(..)
             | Self::DeclareGroups(..)
+            | Self::AddGroup(..)
+            | Self::RemoveGroup(..)
             | Self::Redrive(..)
             | Self::PurgeDead(..)
             | Self::SetRetain(..) => true,
@@ -116,11 +125,15 @@ impl Command {
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Settle(..) | Self::Extend(..) => 0,
-            Self::DeclareTopics(..) | Self::DeclareGroups(..) | Self::SetRetain(..) => 1,
+            Self::DeclareTopics(..)
+            | Self::DeclareGroups(..)
+            | Self::AddGroup(..)
+            | Self::RemoveGroup(..)
+            | Self::SetRetain(..) => 1,
             Self::Publish(..) => 2,
             Self::Redrive(..) | Self::PurgeDead(..) => 3,
             Self::Claim(..) => 4,
-            Self::Sweep(..) => 5,
+            Self::ClearGone(_) | Self::Sweep(..) => 5,
             Self::Close(_) => 6,
         }
     }
@@ -146,6 +159,9 @@ impl Command {
             Self::Extend(extensions, _) => (extensions.len(), 0),
             Self::DeclareTopics(..)
             | Self::DeclareGroups(..)
+            | Self::AddGroup(..)
+            | Self::RemoveGroup(..)
+            | Self::ClearGone(_)
             | Self::Redrive(..)
             | Self::PurgeDead(..)
             | Self::Sweep(..)
@@ -164,7 +180,11 @@ impl Command {
             Self::Claim(_, reply) => refused(reply),
             Self::Extend(_, reply) => refused(reply),
             Self::Settle(_, reply) => refused(reply),
-            Self::DeclareTopics(_, _, reply) | Self::SetRetain(_, _, reply) => refused(reply),
+            Self::DeclareTopics(_, _, reply)
+            | Self::SetRetain(_, _, reply)
+            | Self::AddGroup(_, reply) => refused(reply),
+            Self::RemoveGroup(_, _, _, reply) => refused(reply),
+            Self::ClearGone(reply) => refused(reply),
             Self::DeclareGroups(_, reply) => refused(reply),
             Self::Close(reply) => answer(reply, Ok(())),
             Self::Redrive(_, _, _, reply) | Self::PurgeDead(_, _, _, reply) => refused(reply),

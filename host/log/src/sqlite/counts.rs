@@ -44,9 +44,9 @@ struct Waiting {
 }
 
 impl GroupRow {
-    fn counts(&self, topic: &TopicRow) -> Counts {
+    fn counts(&self, published: u64) -> Counts {
         Counts {
-            ready: topic.published.saturating_sub(self.passed) + self.waiting.due,
+            ready: published.saturating_sub(self.passed) + self.waiting.due,
             delayed: self.waiting.delayed,
             retrying: self.waiting.retrying,
             parked: self.waiting.parked,
@@ -89,12 +89,12 @@ async fn topic_state(
     topic: TopicRow,
     now: Timestamp,
 ) -> sqlx::Result<TopicState> {
-    let groups = group_rows(conn, topic.id, now).await?;
+    let groups = group_rows(conn, topic.id, None, now).await?;
     let needed = needed(conn, &topic, &groups).await?;
     let mut counts = Counts::default();
     let mut states = Vec::with_capacity(groups.len());
     for group in &groups {
-        let own = group.counts(&topic);
+        let own = group.counts(topic.published);
         counts.add(&own);
         states.push(GroupState {
             group: group.name.clone(),
@@ -117,16 +117,34 @@ async fn topic_state(
     })
 }
 
+/// How one group of a topic stands.
+pub(super) async fn of_group(
+    conn: &mut SqliteConnection,
+    topic: TopicId,
+    group: u64,
+    now: Timestamp,
+) -> sqlx::Result<Counts> {
+    let row = query("select published from topic where id = ?")
+        .bind(topic.0.cast_signed())
+        .fetch_one(&mut *conn)
+        .await?;
+    let published = unsigned(&row, 0)?;
+    let found = group_rows(conn, topic, Some(group), now).await?;
+    found.first().map(|group| group.counts(published)).ok_or(sqlx::Error::RowNotFound)
+}
+
 async fn group_rows(
     conn: &mut SqliteConnection,
     topic: TopicId,
+    only: Option<u64>,
     now: Timestamp,
 ) -> sqlx::Result<Vec<GroupRow>> {
     let rows = query(
         "select id, name, cursor, passed, passed_bytes, policy from grp
-          where topic = ? order by name",
+          where topic = ?1 and (?2 is null or id = ?2) order by name",
     )
     .bind(topic.0.cast_signed())
+    .bind(only.map(u64::cast_signed))
     .fetch_all(&mut *conn)
     .await?;
     let mut groups = Vec::with_capacity(rows.len());

@@ -1,5 +1,7 @@
-//! Finding a place in a topic by time: publish times rise with sequences, so halving finds it.
+//! Finding a place in a topic, and what was published before it: publish times rise with sequences,
+//! so halving finds it, and each message says what came before.
 
+use super::cache::unsigned;
 use super::record::{self, PLACED_BYTES};
 use super::rows::TopicId;
 use sqlx::sqlite::SqliteConnection;
@@ -59,5 +61,67 @@ async fn next(
             Ok(placed) => return Ok(Some((sequence, Timestamp(placed.millis)))),
             Err(record::Unreadable) => after = sequence,
         }
+    }
+}
+
+/// How many messages were published before a place, and their size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Before {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+}
+
+impl Before {
+    /// This without what is `other`'s.
+    pub(super) fn less(self, other: Self) -> Self {
+        Self {
+            messages: self.messages.saturating_sub(other.messages),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
+
+/// How much is stored after `after`, up to `up_to`, counted one by one.
+pub(super) async fn count(
+    conn: &mut SqliteConnection,
+    topic: TopicId,
+    after: Sequence,
+    up_to: Sequence,
+) -> sqlx::Result<Before> {
+    let row = query("select count(*), sum(size) from message where id > ? and id <= ?")
+        .bind(topic.rowid(after))
+        .bind(topic.rowid(up_to))
+        .fetch_one(conn)
+        .await?;
+    Ok(Before { messages: unsigned(&row, 0)?, bytes: unsigned(&row, 1)? })
+}
+
+/// What was published before the next stored message after `after`, up to `up_to`; none where none
+/// is stored there. Where records cannot be read the next one that can speaks for them.
+pub(super) async fn before_next(
+    conn: &mut SqliteConnection,
+    topic: TopicId,
+    after: Sequence,
+    up_to: Sequence,
+) -> sqlx::Result<Option<Before>> {
+    let (mut after, mut unread) = (after, Before { messages: 0, bytes: 0 });
+    loop {
+        let row = query(
+            "select id, size, substr(record, 1, ?) from message
+              where id > ? and id <= ? order by id limit 1",
+        )
+        .bind(PLACED_BYTES)
+        .bind(topic.rowid(after))
+        .bind(topic.rowid(up_to))
+        .fetch_optional(&mut *conn)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        if let Ok(placed) = record::decode_placed(row.try_get(2)?) {
+            let found = Before { messages: placed.before, bytes: placed.before_bytes };
+            return Ok(Some(found.less(unread)));
+        }
+        after = TopicId::sequence(row.try_get(0)?);
+        unread.messages += 1;
+        unread.bytes += unsigned(&row, 1)?;
     }
 }

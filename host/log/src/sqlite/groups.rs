@@ -3,20 +3,16 @@
 use super::cache::unsigned;
 use super::command::Fail;
 use super::command::{Place, StepDone};
-use super::rows::{GroupRow, TopicId};
 use super::sql::json_list;
 use super::writer::Writer;
 use crate::admin::{Declared, GroupSpec, TopicsMode};
-use crate::api::Start;
 use crate::error::LogError;
 use sqlx::query;
-use std::collections::BTreeMap;
 use std::time::Duration;
-use windlass_core::lease::LeaseBook;
-use windlass_core::{Group, GroupPolicy, Sequence, Topic, time::millis};
+use windlass_core::{Group, Sequence, Topic, time::millis};
 
 /// Most dead letters one transaction moves: a million of them must not hold up everybody else.
-const STEP: i64 = 4_096;
+pub(super) const STEP: i64 = 4_096;
 
 impl Writer {
     /// Says whether a publish may create its topic, and declares topics.
@@ -61,80 +57,8 @@ impl Writer {
         Ok(answers)
     }
 
-    /// Makes a group that is not there yet.
-    pub(super) async fn create_group(
-        &mut self,
-        topic: TopicId,
-        name: &Group,
-        policy: GroupPolicy,
-        start: Start,
-    ) -> Result<u64, Fail> {
-        // Its topic, and groups made before it, must be in the file to give it a number.
-        self.flush().await?;
-        let (conn, cache) = self.parts()?;
-        let newest = cache.state(conn).await?.next_sequence - 1;
-        let Some(row) = cache.topic_row_mut(topic) else {
-            return Err(Fail::Storage(sqlx::Error::RowNotFound));
-        };
-        let topic_name = row.name.clone();
-        let (cursor, passed, passed_bytes) = match start {
-            Start::Earliest => (0, row.removed, row.removed_bytes),
-            Start::Latest => (newest, row.published, row.published_bytes),
-            Start::Time(_) | Start::At(_) | Start::After(_) => {
-                return Err(Fail::Refused(LogError::NotBuilt("a start at a time or id")));
-            }
-        };
-        let inserted = query(
-            "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, dead, skips,
-               copies_missed, policy) values (?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '{}')",
-        )
-        .bind(topic.0.cast_signed())
-        .bind(name.as_str())
-        .bind(u64::cast_signed(cursor))
-        .bind(passed.cast_signed())
-        .bind(passed_bytes.cast_signed())
-        .execute(&mut *conn)
-        .await?;
-        let id = inserted.last_insert_rowid().cast_unsigned();
-        row.groups.push(id);
-        // What this group reads, it needs; what is stored before its start stays unclaimed.
-        row.unclaimed.retain(|range| range.lo < cursor);
-        for range in &mut row.unclaimed {
-            if range.hi.is_none() {
-                range.hi = Some(newest);
-                range.messages = row.published - range.messages;
-                range.bytes = row.published_bytes - range.bytes;
-            }
-        }
-        row.unclaimed.retain(|range| range.messages > 0);
-        let group = GroupRow {
-            epoch: 0,
-            id,
-            topic,
-            topic_name,
-            name: name.clone(),
-            cursor: Sequence(cursor),
-            passed,
-            passed_bytes,
-            version: 0,
-            policy,
-            leases: LeaseBook::default(),
-            slots: BTreeMap::new(),
-            next_due: None,
-            waiting: 0,
-            dead: 0,
-            full: false,
-        };
-        cache.new_group(group);
-        self.pending.topics.insert(topic);
-        self.pending.policies.insert(id);
-        self.pending.groups.insert(id);
-        self.owe_sync();
-        Ok(id)
-    }
-
     /// The groups of a topic that are meant: the named one, or all.
-    async fn groups_meant(
+    pub(super) async fn groups_meant(
         &mut self,
         topic: &Topic,
         group: Option<&Group>,

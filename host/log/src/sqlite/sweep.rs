@@ -87,7 +87,7 @@ impl Writer {
         let now = self.time.now();
         let (conn, cache) = self.parts()?;
         let Some(topic) = cache.topic(conn, name).await? else { return Ok(NOTHING) };
-        let Some(floor) = self.floor(topic).await? else { return Ok(NOTHING) };
+        let floor = self.floor(topic).await?;
         let (conn, cache) = self.parts()?;
         let state = *cache.state(conn).await?;
         let Some(row) = cache.topic_row_mut(topic) else { return Ok(NOTHING) };
@@ -262,13 +262,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Up to where every group has taken everything and nothing is leased; none where the topic has
-    /// no group, and so needs everything.
-    async fn floor(&mut self, topic: TopicId) -> Result<Option<Sequence>, Fail> {
+    /// Up to where every group has taken everything and nothing is leased. Without a group, what
+    /// still waits for one is needed.
+    async fn floor(&mut self, topic: TopicId) -> Result<Sequence, Fail> {
         let (conn, cache) = self.parts()?;
-        let Some(row) = cache.topic_row(topic) else { return Ok(None) };
+        let Some(row) = cache.topic_row(topic) else { return Ok(Sequence(0)) };
         let groups = row.groups.clone();
-        let mut floor = None;
+        let growing = row.unclaimed.iter().filter(|range| range.hi.is_none());
+        let mut floor = growing.map(|range| range.lo).min();
         for id in groups {
             cache.group_by_id(conn, id).await?;
             let Some(group) = cache.group_row(id) else { continue };
@@ -282,7 +283,7 @@ impl Writer {
         if self.pending.hides_rows() {
             self.flush_rows().await?;
         }
-        Ok(floor.map(Sequence))
+        Ok(Sequence(floor.unwrap_or(0)))
     }
 
     /// How many messages of a range some group waits for or has buried.

@@ -61,6 +61,13 @@ impl Tail {
         Some(of_topic.messages.range(from..).take(max).cloned().collect())
     }
 
+    /// Forgets a topic.
+    pub(super) fn forget(&mut self, topic: &Topic) {
+        let gone = self.topics.remove(topic);
+        let messages = gone.iter().flat_map(|of_topic| &of_topic.messages);
+        self.bytes -= messages.map(|message| weight(message)).sum::<usize>();
+    }
+
     /// Forgets what every group of the topic has passed.
     pub(super) fn trim(&mut self, topic: &Topic, passed: Sequence) {
         let Some(of_topic) = self.topics.get_mut(topic) else { return };

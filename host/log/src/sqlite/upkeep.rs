@@ -6,6 +6,7 @@ use super::rows::GroupRow;
 use super::sweep::CHUNK;
 use super::writer::{TICK, Writer};
 use sqlx::{Row, query};
+use std::collections::BTreeSet;
 use windlass_core::{Timestamp, Topic};
 
 /// More than this beyond `retain`, and the sweep does not wait for the tick.
@@ -64,6 +65,15 @@ impl Writer {
         let graced = now < self.grace_until;
         if exhausted || !graced && ids.iter().any(|id| self.has_exhausted(*id, now)) {
             self.bury_all_exhausted(ids, now).await?;
+        }
+        if self.clearing {
+            self.begin(false).await?;
+            self.clearing = self.clear_gone().await?;
+            self.commit().await?;
+            self.after_commit();
+            if self.clearing {
+                self.tick_at = now;
+            }
         }
         if self.sweeper.next().is_some_and(|at| at <= now) {
             self.sweep_due(now).await?;
@@ -199,9 +209,13 @@ impl Writer {
     async fn refresh_groups(&mut self) -> Result<(), Fail> {
         let now = self.time.now();
         let (conn, _) = self.parts()?;
-        let rows = query("select id, version from grp").fetch_all(conn).await?;
+        let rows = query("select id, version from grp").fetch_all(&mut *conn).await?;
+        let left = query("select exists(select 1 from gone_grp)").fetch_one(conn).await?;
+        self.clearing |= unsigned(&left, 0)? > 0;
+        let mut there = BTreeSet::new();
         for row in rows {
             let (id, version) = (unsigned(&row, 0)?, unsigned(&row, 1)?);
+            there.insert(id);
             let known = self.cache.group_as_known(id).is_some_and(|group| group.version == version);
             if !known {
                 let (conn, cache) = self.parts()?;
@@ -213,6 +227,14 @@ impl Writer {
                 self.waiters.wake_group(&group.topic_name, &group.name);
                 self.sweeper.look(&group.topic_name, now.after(TICK));
             }
+        }
+        for id in self.cache.known_groups().into_iter().filter(|id| !there.contains(id)) {
+            if let Some(group) = self.cache.group_as_known(id) {
+                self.waiters.wake_group(&group.topic_name, &group.name);
+                self.sweeper.look(&group.topic_name, now.after(TICK));
+            }
+            self.cache.forget_group(id);
+            self.agenda.set(id, None);
         }
         Ok(())
     }
@@ -251,8 +273,8 @@ impl Writer {
         let now = self.time.now();
         let (conn, _) = self.parts()?;
         let rows = query(
-            "select t.name from topic t where exists
-                           (select 1 from grp where grp.topic = t.id)",
+            "select t.name from topic t
+              where published > removed or exists (select 1 from grp where grp.topic = t.id)",
         )
         .fetch_all(conn)
         .await?;

@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use windlass_core::{Timestamp, Topic};
+use windlass_core::{Group, Timestamp, Topic};
 
 /// How often a log that stays open looks after itself.
 pub(super) const TICK: Duration = Duration::from_secs(1);
@@ -31,6 +31,8 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     pub(super) topics: BTreeSet<TopicId>,
+    /// Groups that were deleted.
+    pub(super) left: Vec<(Topic, Group)>,
 }
 
 /// Whether commits reach the disk before they are answered.
@@ -74,6 +76,8 @@ pub(super) struct Writer {
     /// Topics of the groups written last.
     pub(super) settled_topics: BTreeSet<TopicId>,
     pub(super) sweeper: Sweeper,
+    /// Whether deleted groups may have left something to clear away.
+    pub(super) clearing: bool,
     /// How many messages had been published to topics that somebody waits for.
     pub(super) seen_published: HashMap<Topic, u64>,
     #[cfg(feature = "testing")]
@@ -111,6 +115,7 @@ impl Writer {
             tick_at,
             settled_topics: BTreeSet::new(),
             sweeper: Sweeper::default(),
+            clearing: false,
             seen_published: HashMap::new(),
             #[cfg(feature = "testing")]
             faults: options.faults.clone(),
@@ -279,6 +284,11 @@ impl Writer {
             Command::DeclareGroups(groups, reply) => {
                 outcome(reply, self.declare_groups(groups).await)
             }
+            Command::AddGroup(spec, reply) => outcome(reply, self.add_group(spec).await),
+            Command::RemoveGroup(topic, group, force, reply) => {
+                outcome(reply, self.remove_group(&topic, &group, force).await)
+            }
+            Command::ClearGone(reply) => outcome(reply, self.clear_gone().await),
             Command::Redrive(topic, group, after, reply) => {
                 outcome(reply, self.redrive(&topic, group.as_ref(), after).await)
             }
@@ -297,7 +307,14 @@ impl Writer {
     pub(super) fn after_commit(&mut self) {
         let now = self.time.now();
         let touched = std::mem::take(&mut self.touched);
-        let mut ring = !touched.topics.is_empty();
+        let mut ring = !touched.topics.is_empty() || !touched.left.is_empty();
+        for (topic, group) in touched.left {
+            // Its claimers are to hear that it is not there any more.
+            self.waiters.wake_group(&topic, &group);
+            if self.serve {
+                self.sweeper.look(&topic, now.after(TICK));
+            }
+        }
         for topic in touched.topics {
             if let Some(row) = self.cache.topic_row(topic) {
                 self.waiters.wake_topic(&row.name);

@@ -119,6 +119,8 @@ async fn runs_reach_every_answer() {
         "NOGROUP",
         "there is no topic",
         "not declared",
+        "BUSYGROUP",
+        "dead letters",
         "not built",
         "too large",
         "Created",

@@ -38,25 +38,27 @@ pub(super) enum Settling {
 pub(super) struct Declaration {
     pub(super) topic: &'static str,
     pub(super) group: &'static str,
-    pub(super) latest: bool,
+    pub(super) start: Reading,
     pub(super) max_attempts: u32,
     pub(super) lease_ms: u64,
     pub(super) in_flight_max: u32,
 }
 
-/// From where a stream is read; messages are counted back from the last one published.
+/// From where a stream is read or a group starts; messages are counted back from the last one published.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reading {
     Earliest,
     Latest,
     Ago(u64),
+    At(usize),
     After(usize),
 }
 
 impl Reading {
     fn draw(random: &mut StdRng) -> Self {
-        match random.random_range(0..4) {
+        match random.random_range(0..5) {
             0 => Self::Earliest,
+            3 => Self::At(random.random_range(0..40)),
             1 => Self::Latest,
             2 => Self::Ago(span(random)),
             _ => Self::After(random.random_range(0..40)),
@@ -68,6 +70,8 @@ impl Reading {
 #[derive(Debug, Clone)]
 pub(super) enum Asking {
     DeclareGroups(Vec<Declaration>),
+    AddGroup(Declaration),
+    RemoveGroup(&'static str, &'static str, bool),
     DeclareTopics(bool, Vec<&'static str>),
     Redrive(&'static str, Option<&'static str>),
     Purge(&'static str, Option<&'static str>),
@@ -87,7 +91,7 @@ pub(super) enum Operation {
         topic: &'static str,
         group: &'static str,
         max: usize,
-        latest: Option<bool>,
+        start: Option<Reading>,
     },
     /// With a record or without.
     Settle(Vec<(usize, Settling, bool)>),
@@ -109,7 +113,7 @@ impl Operation {
                 topic,
                 group: group(random),
                 max: random.random_range(1..6),
-                latest: random.random_bool(0.1).then(|| random.random_bool(0.3)),
+                start: random.random_bool(0.1).then(|| Reading::draw(random)),
             },
             44..62 if claims > 0 => {
                 let n = random.random_range(1..5);
@@ -131,7 +135,7 @@ impl Operation {
 
 impl Asking {
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
-        match random.random_range(0..24) {
+        match random.random_range(0..27) {
             0..4 => {
                 let n = random.random_range(1..4);
                 Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
@@ -145,6 +149,8 @@ impl Asking {
             8 => Self::Purge(topic, one_or_all(random)),
             9 => Self::Page(topic, one_or_all(random), random.random_range(1..4)),
             10..15 => Self::Sweep,
+            23 => Self::AddGroup(declaration(random)),
+            24..26 => Self::RemoveGroup(topic, group(random), random.random_bool(0.7)),
             15..19 => Self::Show(random.random_range(0..40)),
             19..23 => Self::Read(topic, Reading::draw(random), random.random_range(1..6)),
             _ => Self::Retain(
@@ -208,7 +214,7 @@ fn declaration(random: &mut StdRng) -> Declaration {
     Declaration {
         topic: topic(random),
         group: group(random),
-        latest: random.random_bool(0.3),
+        start: if random.random_bool(0.5) { Reading::Earliest } else { Reading::draw(random) },
         max_attempts: [1, 2, 3, 5, 30][random.random_range(0..5)],
         lease_ms: [0, 1_000, 5_000, 5_000, 30_000][random.random_range(0..5)],
         in_flight_max: [1, 3, 10, 10_000][random.random_range(0..4)],

@@ -55,8 +55,8 @@ impl<'a> Side<'a> {
                 self.ids.extend(published.iter().flatten().map(|one| one.id));
                 answer(published)
             }
-            Operation::Claim { topic: on, group: name, max, latest } => {
-                let start = latest.map(start);
+            Operation::Claim { topic: on, group: name, max, start } => {
+                let start = start.map(|start| self.start(start));
                 self.claim(&log, on, name, *max, start).await
             }
             Operation::Settle(settlings) => {
@@ -87,6 +87,13 @@ impl<'a> Side<'a> {
             Operation::Crash => {
                 self.log = self.harness.crash().await;
                 String::new()
+            }
+            Operation::Ask(Asking::DeclareGroups(declarations)) => {
+                let specs = declarations.iter().map(|one| spec(one, self.start(one.start)));
+                answer(log.declare_groups(specs.collect()).await)
+            }
+            Operation::Ask(Asking::AddGroup(one)) => {
+                answer(log.add_group(spec(one, self.start(one.start))).await)
             }
             Operation::Ask(Asking::Show(back)) => {
                 let id = self.ids.len().checked_sub(back + 1).map(|at| self.ids[at]);
@@ -136,16 +143,29 @@ impl<'a> Side<'a> {
         told
     }
 
+    fn start(&self, reading: Reading) -> Start {
+        let id = |back: usize| self.ids.len().checked_sub(back + 1).map(|at| self.ids[at]);
+        match reading {
+            Reading::Earliest => Start::Earliest,
+            Reading::Latest => Start::Latest,
+            Reading::Ago(ms) => Start::Time(Timestamp(self.log.now().0.saturating_sub(ms))),
+            Reading::At(back) => id(back).map_or(Start::Earliest, Start::At),
+            Reading::After(back) => id(back).map_or(Start::Earliest, Start::After),
+        }
+    }
+
     /// A topic's stream from somewhere to its end, and what it says then.
     async fn read(&self, log: &DynLog, on: &str, reading: Reading, limit: usize) -> String {
         let mut from = match reading {
             Reading::Earliest => ReadFrom::Earliest,
             Reading::Latest => ReadFrom::Latest,
             Reading::Ago(ms) => ReadFrom::Time(Timestamp(log.now().0.saturating_sub(ms))),
-            Reading::After(back) => match self.ids.len().checked_sub(back + 1) {
-                Some(at) => ReadFrom::After(self.ids[at]),
-                None => ReadFrom::Earliest,
-            },
+            Reading::At(back) | Reading::After(back) => {
+                match self.ids.len().checked_sub(back + 1) {
+                    Some(at) => ReadFrom::After(self.ids[at]),
+                    None => ReadFrom::Earliest,
+                }
+            }
         };
         let mut told = String::new();
         loop {
@@ -205,9 +225,11 @@ impl<'a> Side<'a> {
 
 async fn ask(log: &DynLog, asking: &Asking) -> String {
     match asking {
-        Asking::Show(_) | Asking::Read(..) => String::new(),
-        Asking::DeclareGroups(declarations) => {
-            answer(log.declare_groups(declarations.iter().map(spec).collect()).await)
+        Asking::DeclareGroups(_) | Asking::AddGroup(_) | Asking::Show(_) | Asking::Read(..) => {
+            String::new()
+        }
+        Asking::RemoveGroup(on, name, force) => {
+            answer(log.remove_group(&topic(on), &group(name), *force).await)
         }
         Asking::DeclareTopics(declared, topics) => {
             let mode = if *declared { TopicsMode::Declared } else { TopicsMode::Open };
@@ -259,10 +281,6 @@ fn answer<T: std::fmt::Debug>(result: Result<T, LogError>) -> String {
     }
 }
 
-fn start(latest: bool) -> Start {
-    if latest { Start::Latest } else { Start::Earliest }
-}
-
 fn message(draft: &Draft) -> NewMessage {
     let mut new = NewMessage::new(topic(draft.topic), vec![b'x'; draft.bytes]);
     new.hops = u32::try_from(draft.bytes % 3).unwrap();
@@ -275,7 +293,7 @@ fn message(draft: &Draft) -> NewMessage {
     new
 }
 
-fn spec(declaration: &Declaration) -> GroupSpec {
+fn spec(declaration: &Declaration, start: Start) -> GroupSpec {
     GroupSpec {
         topic: topic(declaration.topic),
         group: group(declaration.group),
@@ -285,6 +303,6 @@ fn spec(declaration: &Declaration) -> GroupSpec {
             in_flight_max: NonZeroU32::new(declaration.in_flight_max).unwrap(),
             ..GroupPolicy::default()
         },
-        start: start(declaration.latest),
+        start,
     }
 }
