@@ -16,6 +16,7 @@ mod crash;
 mod dev;
 mod dlq;
 mod examples;
+mod group;
 mod kit;
 mod law26;
 mod log;

@@ -3,18 +3,23 @@
 //! Domain types are never serialised to the outside; they become one of these first. Times are
 //! RFC 3339 in UTC, ages and spans are milliseconds.
 
+mod group;
 mod message;
 mod replay;
+mod standing;
 
+pub(crate) use group::GroupOfTopicBody;
 pub(crate) use message::{GapBody, StreamedBody};
 pub(crate) use replay::TrialBody;
+pub(crate) use standing::PendingBody;
 
 use crate::event::{Delivered, Event, Fate, Figures};
+use group::GroupBody;
 use message::{ContentBody, HistoryBody};
 use serde::Serialize;
 use std::time::{Duration, UNIX_EPOCH};
 use windlass_core::{AttemptRecord, Timestamp, time};
-use windlass_log::{Counts, DeadLetter, GroupState, TopicState};
+use windlass_log::{Counts, DeadLetter, TopicState};
 
 /// A point in time as text.
 pub(crate) fn when(ms: u64) -> String {
@@ -59,16 +64,6 @@ pub(crate) struct TopicBody {
     groups: Vec<GroupBody>,
 }
 
-#[derive(Debug, Serialize)]
-struct GroupBody {
-    group: String,
-    #[serde(flatten)]
-    counts: CountsBody,
-    max_attempts: u32,
-    lease_ms: u64,
-    in_flight: u32,
-}
-
 impl TopicBody {
     /// A topic as it stands at `now`.
     pub(crate) fn new(state: &TopicState, now: Timestamp) -> Self {
@@ -79,18 +74,6 @@ impl TopicBody {
             retained: state.retained,
             oldest_ms: state.oldest.map(|oldest| time::millis(now.since(oldest))),
             groups: state.groups.iter().map(GroupBody::from).collect(),
-        }
-    }
-}
-
-impl From<&GroupState> for GroupBody {
-    fn from(state: &GroupState) -> Self {
-        Self {
-            group: state.group.to_string(),
-            counts: (&state.counts).into(),
-            max_attempts: state.policy.max_attempts.get(),
-            lease_ms: state.policy.lease_ms(),
-            in_flight: state.policy.in_flight_max.get(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod check;
 mod dev;
 mod dlq;
 mod failure;
+mod group;
 mod manifest;
 mod moment;
 mod open;
@@ -52,6 +53,9 @@ enum Command {
     /// List topics, or show one.
     #[command(subcommand)]
     Topic(topic::Command),
+    /// List, show, add or remove groups, or list what one has pending.
+    #[command(subcommand)]
+    Group(group::Command),
     /// List, show, redrive or purge dead letters.
     #[command(subcommand)]
     Dlq(dlq::Command),
@@ -70,6 +74,7 @@ impl Cli {
             Command::Tail(args) => args.json,
             Command::Replay(args) => args.json,
             Command::Topic(command) => command.json(),
+            Command::Group(command) => command.json(),
             Command::Dlq(command) => command.json(),
             Command::Check(args) => args.json,
             Command::Bench(args) => args.json,
@@ -81,6 +86,7 @@ impl Cli {
             Command::Tail(args) => tail::run(args, &ui).await,
             Command::Replay(args) => return ended(&ui, replay::run(args, &ui).await),
             Command::Topic(command) => topic::run(command, &ui).await,
+            Command::Group(command) => group::run(command, &ui).await,
             Command::Dlq(command) => dlq::run(command, &ui).await,
             Command::Check(args) => check::run(args, &ui).await,
             Command::Bench(args) => bench::run(args, &ui).await,
