@@ -4,6 +4,7 @@
 //! Times come in as [`time::Timestamp`] of log time, jitter as a number. The log and the runtime
 //! ask these functions and carry out what they say.
 
+pub mod copy;
 pub mod history;
 pub mod id;
 pub mod lease;

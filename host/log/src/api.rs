@@ -98,10 +98,13 @@ pub enum Prefer {
     #[default]
     Order,
     /// Whatever has been tried least: new messages first, then what waits and is due, fewest
-    /// attempts first. For a paused consumer's probe (law 26), so that an outage does not use up
+    /// attempts first (of the first 10,000 that are due), then ended leases. For a paused consumer's probe (law 26), so that an outage does not use up
     /// the attempts of one message.
     Untried,
 }
+
+/// Among so many that are due, the first by due time, a claim looks for what has been tried least.
+pub(crate) const UNTRIED_LOOK: usize = 10_000;
 
 /// The right to work on one message until the lease ends.
 #[derive(Debug, Clone)]

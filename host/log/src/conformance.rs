@@ -36,13 +36,16 @@
 )]
 
 pub mod admin;
+pub mod cancel;
 pub mod claim;
+pub mod copies;
 pub mod counts;
 pub mod deliveries;
 pub mod fence;
 pub mod groups;
 pub mod kit;
 pub mod live;
+pub mod probe;
 pub mod publish;
 pub mod removal;
 pub mod retain;
@@ -276,6 +279,7 @@ macro_rules! conformance {
                 one_dead_letter_is_shown_by_id
                 redrive_gives_each_once_with_fresh_attempts
                 redrive_of_one_group_leaves_the_others
+                redrive_takes_only_what_the_filter_means
                 redrive_keeps_the_history
                 redriven_messages_are_live_after_a_crash
                 purge_removes_for_good_and_says_how_many
@@ -290,6 +294,28 @@ macro_rules! conformance {
                 a_message_is_shown_wherever_it_lies
                 a_message_that_is_not_stored_is_not_shown
                 a_message_that_cannot_be_read_is_shown_without_it
+            }
+            cancel {
+                a_message_cancelled_before_it_is_read_is_passed_by
+                cancelled_messages_never_hide_what_lies_behind_them
+                a_cancelled_claim_is_void
+                a_waiting_message_is_cancelled_and_a_settled_one_is_not
+                a_cancel_in_one_group_leaves_the_others_alone
+                a_message_or_group_that_is_not_there_is_named
+                a_waiting_message_is_made_due
+                a_cancelled_message_is_let_go
+            }
+            probe {
+                a_probe_takes_new_ones_then_the_least_tried
+                a_probe_keeps_to_the_limits
+            }
+            copies {
+                each_death_publishes_a_copy
+                a_refused_copy_is_counted_and_the_dead_letter_stands
+                copies_of_copies_come_to_an_end
+                copies_come_after_what_was_sent_with_them
+                an_unreadable_dead_letter_has_no_copy
+                a_redriven_message_that_dies_again_is_copied_again
             }
             live {
                 a_publish_wakes_every_group

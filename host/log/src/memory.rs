@@ -6,6 +6,7 @@
 
 mod admin;
 mod claim;
+mod copies;
 mod group;
 mod groups;
 mod inspect;
@@ -97,7 +98,10 @@ impl MemoryLog {
             if state.closed {
                 return Err(LogError::Closed);
             }
-            operation(&mut state, self.moment(), &mut wakes)
+            let moment = self.moment();
+            let answer = operation(&mut state, moment, &mut wakes);
+            state.publish_copies(moment, &mut wakes);
+            answer
         };
         self.wake(&wakes);
         Ok(answer)
@@ -245,12 +249,12 @@ impl LogAdmin for MemoryLog {
         self.act(|state, at, _| state.message(id, at.now))
     }
 
-    async fn cancel(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {
-        Err(LogError::NotBuilt("cancelling a message"))
+    async fn cancel(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError> {
+        self.act(|state, _, wakes| state.cancel(id, group, wakes))?
     }
 
-    async fn make_due(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {
-        Err(LogError::NotBuilt("making a message due"))
+    async fn make_due(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError> {
+        self.act(|state, at, wakes| state.make_due(id, group, at.now, wakes))?
     }
 
     async fn stream(&self, request: ReadRequest) -> Result<ReadPage, LogError> {
@@ -265,9 +269,9 @@ impl LogAdmin for MemoryLog {
         &self,
         topic: &Topic,
         group: Option<&Group>,
-        _filter: &DeadLetterFilter,
+        filter: &DeadLetterFilter,
     ) -> Result<Redriven, LogError> {
-        self.act(|state, at, wakes| state.redrive(topic, group, at.now, wakes))?
+        self.act(|state, at, wakes| state.redrive(topic, group, filter, at.now, wakes))?
     }
 
     async fn purge_dead(&self, topic: &Topic, group: Option<&Group>) -> Result<u64, LogError> {

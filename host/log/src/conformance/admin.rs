@@ -3,12 +3,12 @@
 use super::Harness;
 use super::kit::{
     ack, bury_one, claim, claim_one, counts, dead, declare, group, ids, let_end, message, policy,
-    publish, retried, s, settle, some, topic, until_counts,
+    publish, record, retried, s, settle, settlement, some, topic, until_counts,
 };
 use crate::DeadLetterFilter;
 use crate::{DeadLetterQuery, DynLog, LogError, Redriven, Settled};
 use std::collections::BTreeSet;
-use windlass_core::Disposition;
+use windlass_core::{Disposition, MessageId, Timestamp};
 
 fn query(on: &str) -> DeadLetterQuery {
     DeadLetterQuery {
@@ -119,6 +119,46 @@ pub async fn redrive_of_one_group_leaves_the_others(h: &dyn Harness) {
         log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap().moved,
         3
     );
+}
+
+/// By id, by when it died, by why; each group for itself; the rest stays.
+pub async fn redrive_takes_only_what_the_filter_means(h: &dyn Harness) {
+    let log = h.log();
+    for name in ["a", "b"] {
+        declare(&log, "t", name, policy(5, s(30))).await;
+    }
+    let published = publish(&log, "t", 4).await;
+    let mut half = log.now();
+    for name in ["a", "b"] {
+        let claims = claim(&log, "t", name, 4).await;
+        for (i, claim) in claims.iter().enumerate() {
+            if name == "b" && i == 2 {
+                h.advance(s(5)).await;
+                half = log.now();
+            }
+            let mut settlement = settlement(claim.token, Disposition::DeadLetter);
+            settlement.record = Some(record(if i % 2 == 0 { "even" } else { "odd" }, ""));
+            log.settle(vec![settlement]).await.remove(0).unwrap();
+        }
+    }
+    let all = DeadLetterFilter::default();
+    let wrong_time = MessageId { millis: Timestamp(1), ..published[0] };
+    for (filter, expected) in [
+        (DeadLetterFilter { id: Some(wrong_time), ..all.clone() }, 0),
+        (DeadLetterFilter { reason: Some("ev".into()), ..all.clone() }, 0),
+        (DeadLetterFilter { id: Some(published[0]), ..all.clone() }, 2),
+        (DeadLetterFilter { since: Some(half), ..all.clone() }, 2),
+        (DeadLetterFilter { id: Some(published[1]), since: Some(half), ..all.clone() }, 0),
+        (DeadLetterFilter { reason: Some("odd".into()), ..all.clone() }, 3),
+        (all, 1),
+    ] {
+        let listed = DeadLetterQuery { filter: filter.clone(), limit: some(9), ..query("t") };
+        assert_eq!(log.dead_letters(listed).await.unwrap().len(), expected, "{filter:?}");
+        let answer = log.redrive(&topic("t"), None, &filter).await.unwrap();
+        let moved = expected as u64;
+        assert_eq!(answer, Redriven { moved, of: moved }, "{filter:?}");
+    }
+    assert_eq!(counts(&log, "t", "a").await, (4, 0, 0, 0));
 }
 
 /// What happened before is told after.

@@ -1,11 +1,13 @@
 //! What operators ask of the memory log: counts, and what is done with dead letters.
 
-use super::group::GroupLog;
+use super::group::{Dead, GroupLog};
 use super::state::{State, TopicLog, Wakes};
-use crate::admin::{Counts, DeadLetter, DeadLetterQuery, GroupState, Redriven, TopicState};
+use crate::admin::{
+    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, GroupState, Redriven, TopicState,
+};
 use crate::error::LogError;
 use std::ops::Bound;
-use windlass_core::{Group, Sequence, Timestamp, Topic};
+use windlass_core::{Group, MessageId, Sequence, Timestamp, Topic};
 
 impl State {
     /// All topics, by name.
@@ -44,16 +46,71 @@ impl State {
         &mut self,
         topic: &Topic,
         group: Option<&Group>,
+        filter: &DeadLetterFilter,
         now: Timestamp,
         wakes: &mut Wakes,
     ) -> Result<Redriven, LogError> {
         let mut moved = 0;
         for place in self.meant(topic, group)? {
             let group = &mut self.groups[place];
-            moved += group.redrive(now);
+            let messages = &self.topics[group.topic].messages;
+            let fits = |(sequence, dead): &(&Sequence, &Dead)| {
+                let message = messages.get(sequence);
+                message.is_some_and(|message| filter.fits(message.id, dead.at, &dead.reason))
+            };
+            let meant: Vec<_> = group.dead.iter().filter(fits).map(|(at, _)| *at).collect();
+            for sequence in meant {
+                group.redrive(sequence, now);
+                moved += 1;
+            }
             wakes.group(topic, &group.name);
         }
         Ok(Redriven { moved, of: moved })
+    }
+
+    /// Settles a message without handling it; in how many groups something changed.
+    pub(super) fn cancel(
+        &mut self,
+        id: MessageId,
+        group: Option<&Group>,
+        wakes: &mut Wakes,
+    ) -> Result<u64, LogError> {
+        let mut changed = 0;
+        for place in self.groups_of(id, group)? {
+            if self.groups[place].cancel(id.sequence) {
+                self.let_go(self.groups[place].topic, id.sequence);
+                let (topic, group) = self.names(place);
+                wakes.group(&topic, &group);
+                changed += 1;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Makes a message due at once; in how many groups something changed.
+    pub(super) fn make_due(
+        &mut self,
+        id: MessageId,
+        group: Option<&Group>,
+        now: Timestamp,
+        wakes: &mut Wakes,
+    ) -> Result<u64, LogError> {
+        let mut changed = 0;
+        for place in self.groups_of(id, group)? {
+            if self.groups[place].make_due(id.sequence, now) {
+                let (topic, group) = self.names(place);
+                wakes.group(&topic, &group);
+                changed += 1;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// The groups that are meant of a stored message's topic.
+    fn groups_of(&self, id: MessageId, group: Option<&Group>) -> Result<Vec<usize>, LogError> {
+        let topic = self.topic_of(id).ok_or(LogError::NoMessage(id))?;
+        let name = self.topics[topic].name.clone();
+        self.meant(&name, group)
     }
 
     /// Dead letters go for good.
@@ -120,8 +177,9 @@ impl State {
         for group in &groups {
             let counts = group_counts(topic, group, now);
             state.counts.add(&counts);
+            let copies_missed = group.copies_missed;
             let (group, policy) = (group.name.clone(), group.policy.clone());
-            state.groups.push(GroupState { group, counts, policy, copies_missed: 0 });
+            state.groups.push(GroupState { group, counts, policy, copies_missed });
         }
         for (sequence, message) in &topic.messages {
             if topic.is_needed(&groups, *sequence) {
@@ -140,7 +198,7 @@ pub(super) fn group_counts(topic: &TopicLog, group: &GroupLog, now: Timestamp) -
     let new = topic.messages.range((Bound::Excluded(group.cursor), Bound::Unbounded)).count();
     let (due, retrying) = group.waiting(now);
     Counts {
-        ready: new as u64 + due,
+        ready: new as u64 - group.skips() + due,
         retrying,
         leased: group.leases.len() as u64,
         dead: group.dead.len() as u64,
@@ -156,10 +214,10 @@ impl TopicLog {
 }
 
 impl State {
-    /// Whether the message must stay: needed, or dead in some group.
+    /// Whether the message must stay: needed, dead in some group, or still to be passed by one.
     pub(super) fn is_held(&self, topic: usize, sequence: Sequence) -> bool {
         let topic = &self.topics[topic];
         topic.is_unclaimed(sequence)
-            || topic.groups.values().any(|place| self.groups[*place].holds(sequence))
+            || topic.groups.values().any(|place| self.groups[*place].keeps(sequence))
     }
 }

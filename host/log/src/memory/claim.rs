@@ -4,7 +4,7 @@
 
 use super::group::Earlier;
 use super::state::{State, Wakes};
-use crate::api::{Claim, ClaimRequest, Extended, Extension};
+use crate::api::{Claim, ClaimRequest, Extended, Extension, Prefer};
 use crate::error::LogError;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,9 +21,23 @@ impl State {
     ) -> Result<Vec<Claim>, LogError> {
         let place = self.find_or_declare(&request.topic, &request.group, request.start)?;
         let max = request.max.get();
-        let mut given = self.claim_ended(place, max, now);
-        self.claim_due(place, max, now, &mut given);
-        self.claim_new(place, max, &mut given);
+        let mut given = Vec::new();
+        self.groups[place].give_up_used_up(now);
+        self.note_buried(place);
+        match request.prefer {
+            Prefer::Order => {
+                self.claim_ended(place, max, now, &mut given);
+                self.claim_due(place, max, now, &mut given);
+                self.claim_new(place, max, &mut given);
+            }
+            Prefer::Untried => {
+                self.claim_new(place, max, &mut given);
+                let group = &mut self.groups[place];
+                let room = group.room().saturating_sub(given.len()).min(max - given.len());
+                given.extend(group.take_least_tried(now, room));
+                self.claim_ended(place, max, now, &mut given);
+            }
+        }
         let claims: Vec<_> =
             given.into_iter().filter_map(|one| self.lease(place, one, request, now)).collect();
         if let Some(claim) = claims.first() {
@@ -32,19 +46,18 @@ impl State {
         Ok(claims)
     }
 
-    /// Acts on ended leases, by end and sequence; those without an attempt left are dead and not
-    /// charged to the batch.
-    fn claim_ended(&mut self, place: usize, max: usize, now: Timestamp) -> Vec<Earlier> {
+    /// Acts on ended leases, by end and sequence; those without an attempt left are dead by now, and
+    /// were not charged to the batch.
+    fn claim_ended(&mut self, place: usize, max: usize, now: Timestamp, given: &mut Vec<Earlier>) {
         let group = &mut self.groups[place];
-        group.give_up_used_up(now);
-        let room = max.min(group.room_for_ended(now));
+        let room = (max - given.len()).min(group.room_for_ended(now).saturating_sub(given.len()));
         let ended: Vec<Lease> = group.leases.ended(now).take(room).cloned().collect();
         let again = |lease: Lease| {
             group.remember_silence(&lease, now);
             let Lease { sequence, attempt: attempts, first_at, .. } = lease;
             Earlier { sequence, attempts, first_at: Some(first_at) }
         };
-        ended.into_iter().map(again).collect()
+        given.extend(ended.into_iter().map(again));
     }
 
     /// What waited and is due. Ended leases given again keep their place in the limit.
@@ -60,10 +73,22 @@ impl State {
         let not_leased = given.iter().filter(|one| group.leases.get(one.sequence).is_none());
         let room = group.room().saturating_sub(not_leased.count());
         let after = (Bound::Excluded(group.cursor), Bound::Unbounded);
-        let new = self.topics[group.topic].messages.range(after);
-        for (sequence, _) in new.take(room.min(max - given.len())) {
-            group.cursor = *sequence;
-            given.push(Earlier { sequence: *sequence, attempts: 0, first_at: None });
+        let mut room = room.min(max - given.len());
+        let mut skipped = Vec::new();
+        for (sequence, _) in self.topics[group.topic].messages.range(after) {
+            if room == 0 {
+                break;
+            }
+            if group.pass(*sequence) {
+                given.push(Earlier { sequence: *sequence, attempts: 0, first_at: None });
+                room -= 1;
+            } else {
+                skipped.push(*sequence);
+            }
+        }
+        let topic = group.topic;
+        for sequence in skipped {
+            self.let_go(topic, sequence);
         }
     }
 
@@ -143,7 +168,9 @@ impl State {
             }
             if group.give_up_used_up(now) {
                 wakes.group(&topic, &name);
+                self.note_buried(place);
             }
+            let group = &self.groups[place];
             for later in [group.leases.next_end_after(now), group.next_due_after(now)] {
                 next = later.map_or(next, |later| next.min(later));
             }

@@ -4,6 +4,7 @@
 //! Owns the moves between these places, so that a message is never in two of them or in none.
 //! Knows nothing of messages, topics or clocks.
 
+use crate::api::UNTRIED_LOOK;
 use crate::inspect::{Pending, Place};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -56,6 +57,12 @@ pub(super) struct GroupLog {
     waiting: BTreeMap<Sequence, Waiting>,
     by_due: BTreeSet<(Timestamp, Sequence)>,
     past: HashMap<Sequence, Past>,
+    /// Cancelled before it came to them.
+    skipped: BTreeSet<Sequence>,
+    /// Given up since somebody last asked, where copies are wanted.
+    buried: Vec<(Sequence, String)>,
+    /// Dead letters whose copy was not taken.
+    pub(super) copies_missed: u64,
 }
 
 /// What the next lease of a message takes over from its last delivery.
@@ -91,6 +98,9 @@ impl GroupLog {
             waiting: BTreeMap::new(),
             by_due: BTreeSet::new(),
             past: HashMap::new(),
+            skipped: BTreeSet::new(),
+            buried: Vec::new(),
+            copies_missed: 0,
         }
     }
 
@@ -102,14 +112,19 @@ impl GroupLog {
 
     /// Whether this group must still settle the message.
     pub(super) fn needs(&self, sequence: Sequence) -> bool {
-        sequence > self.cursor
+        (sequence > self.cursor && !self.skipped.contains(&sequence))
             || self.leases.get(sequence).is_some()
             || self.waiting.contains_key(&sequence)
     }
 
-    /// Whether the message must stay for this group.
+    /// Whether this group must still settle the message or has buried it.
     pub(super) fn holds(&self, sequence: Sequence) -> bool {
         self.needs(sequence) || self.dead.contains_key(&sequence)
+    }
+
+    /// Whether the message must stay stored: its cursor has still to pass what was cancelled.
+    pub(super) fn keeps(&self, sequence: Sequence) -> bool {
+        self.holds(sequence) || self.skipped.contains(&sequence)
     }
 
     /// By the group's position alone: settled, acked or dead.
@@ -131,11 +146,7 @@ impl GroupLog {
     /// How many of the ended leases a claim may give out again. Each takes its own place, unless
     /// the limit was lowered below what is leased: then the live ones come first.
     pub(super) fn room_for_ended(&self, now: Timestamp) -> usize {
-        let limit = self.limit();
-        if self.leases.len() <= limit {
-            return limit;
-        }
-        limit.saturating_sub(self.leases.len() - self.leases.ended(now).count())
+        self.limit().saturating_sub(self.leases.len() - self.leases.ended(now).count())
     }
 
     /// How many more may be leased.
@@ -207,6 +218,51 @@ impl GroupLog {
         self.leases.remove(lease.sequence);
         let dead = Dead { reason: reason.to_owned(), attempts: lease.attempt, at: now };
         self.dead.insert(lease.sequence, dead);
+        if self.policy.dead_letter_topic.is_some() {
+            self.buried.push((lease.sequence, reason.to_owned()));
+        }
+    }
+
+    /// What was given up since this was last asked, where copies are wanted.
+    pub(super) fn take_buried(&mut self) -> Vec<(Sequence, String)> {
+        std::mem::take(&mut self.buried)
+    }
+
+    /// Settles a message that is new, leased or waits; whether it did.
+    pub(super) fn cancel(&mut self, sequence: Sequence) -> bool {
+        if sequence > self.cursor {
+            return self.skipped.insert(sequence);
+        }
+        let waited = self.waiting.remove(&sequence);
+        if let Some(waiting) = waited {
+            self.by_due.remove(&(waiting.due, sequence));
+        }
+        if waited.is_none() && self.leases.remove(sequence).is_none() {
+            return false;
+        }
+        self.past.remove(&sequence);
+        true
+    }
+
+    /// Makes due what waits for a time; whether it did.
+    pub(super) fn make_due(&mut self, sequence: Sequence, now: Timestamp) -> bool {
+        let Some(waiting) = self.waiting.get(&sequence).copied().filter(|one| one.due > now) else {
+            return false;
+        };
+        self.by_due.remove(&(waiting.due, sequence));
+        self.wait(sequence, Waiting { due: now, ..waiting });
+        true
+    }
+
+    /// Moves the cursor over a message; whether it is to be handled.
+    pub(super) fn pass(&mut self, sequence: Sequence) -> bool {
+        self.cursor = sequence;
+        !self.skipped.remove(&sequence)
+    }
+
+    /// How many messages it will not read.
+    pub(super) fn skips(&self) -> u64 {
+        self.skipped.len() as u64
     }
 
     /// Ended leases of last attempts: dead, with a word about it. Whether there were any.
@@ -221,14 +277,11 @@ impl GroupLog {
         !last.is_empty()
     }
 
-    /// From dead to waiting, with fresh attempts and due at once; how many.
-    pub(super) fn redrive(&mut self, now: Timestamp) -> u64 {
-        let dead = std::mem::take(&mut self.dead);
-        let moved = dead.len() as u64;
-        for sequence in dead.into_keys() {
+    /// From dead to waiting, with fresh attempts and due at once.
+    pub(super) fn redrive(&mut self, sequence: Sequence, now: Timestamp) {
+        if self.dead.remove(&sequence).is_some() {
             self.wait(sequence, Waiting { due: now, attempts: 0, first_at: None, last_at: None });
         }
-        moved
     }
 
     /// Forgets the dead; which they were.
@@ -250,6 +303,24 @@ impl GroupLog {
         let waiting = self.waiting.remove(&sequence)?;
         let Waiting { attempts, first_at, .. } = waiting;
         Some(Earlier { sequence, attempts, first_at })
+    }
+
+    /// Takes out those with the fewest attempts of what is due, then by due time and sequence.
+    pub(super) fn take_least_tried(&mut self, now: Timestamp, most: usize) -> Vec<Earlier> {
+        let due = self.by_due.iter().take_while(|(due, _)| *due <= now).take(UNTRIED_LOOK);
+        let tried = |(due, sequence): &(Timestamp, Sequence)| {
+            let attempts = self.waiting.get(sequence).map_or(0, |waiting| waiting.attempts);
+            (attempts, *due, *sequence)
+        };
+        let mut due: Vec<_> = due.map(tried).collect();
+        due.sort_unstable();
+        due.truncate(most);
+        let take = |(_, due, sequence)| {
+            self.by_due.remove(&(due, sequence));
+            let Waiting { attempts, first_at, .. } = self.waiting.remove(&sequence)?;
+            Some(Earlier { sequence, attempts, first_at })
+        };
+        due.into_iter().filter_map(take).collect()
     }
 
     /// A delivery that is leased or waits.

@@ -57,6 +57,7 @@ impl State {
                 Settled::Applied
             }
         };
+        self.note_buried(place);
         if tell {
             let (topic, group) = self.names(place);
             wakes.group(&topic, &group);

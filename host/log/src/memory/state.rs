@@ -66,6 +66,8 @@ pub(super) struct State {
     /// Settled since the last sweep.
     pub(super) settled: u64,
     pub(super) closed: bool,
+    /// Given up in this operation, where copies are wanted: group, message, reason.
+    pub(super) buried: Vec<(usize, Sequence, String)>,
     /// When the background task means to look again.
     pub(super) alarm_at: Timestamp,
     /// When it last looked.
@@ -85,6 +87,7 @@ impl State {
             retain,
             settled: 0,
             closed: false,
+            buried: Vec::new(),
             alarm_at: Timestamp(u64::MAX),
             reaped_at: Timestamp(0),
             mode: TopicsMode::Open,

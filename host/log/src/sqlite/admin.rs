@@ -66,12 +66,14 @@ impl LogAdmin for SqliteLog {
         self.read(async |conn| show::message(conn, id, now).await).await
     }
 
-    async fn cancel(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {
-        Err(LogError::NotBuilt("cancelling a message"))
+    async fn cancel(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError> {
+        let group = group.cloned();
+        self.ask(|reply| Command::Cancel(id, group, reply)).await
     }
 
-    async fn make_due(&self, _id: MessageId, _group: Option<&Group>) -> Result<u64, LogError> {
-        Err(LogError::NotBuilt("making a message due"))
+    async fn make_due(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError> {
+        let group = group.cloned();
+        self.ask(|reply| Command::MakeDue(id, group, reply)).await
     }
 
     async fn stream(&self, request: ReadRequest) -> Result<ReadPage, LogError> {
@@ -86,12 +88,13 @@ impl LogAdmin for SqliteLog {
         &self,
         topic: &Topic,
         group: Option<&Group>,
-        _filter: &DeadLetterFilter,
+        filter: &DeadLetterFilter,
     ) -> Result<Redriven, LogError> {
         let (mut moved, mut after) = (0, Place::default());
         loop {
-            let (topic, group) = (topic.clone(), group.cloned());
-            let step = self.ask(|reply| Command::Redrive(topic, group, after, reply)).await?;
+            let (topic, group, filter) = (topic.clone(), group.cloned(), filter.clone());
+            let step =
+                self.ask(|reply| Command::Redrive(topic, group, filter, after, reply)).await?;
             moved += step.moved;
             match step.next {
                 Some(next) => after = next,

@@ -2,6 +2,7 @@
 
 use super::claim::{Before, Claiming};
 use super::command::Fail;
+use super::copies::Buried;
 use super::pending::{DeadRow, HistoryRow};
 use super::writer::Writer;
 use windlass_core::history::gives_way;
@@ -36,6 +37,10 @@ impl Writer {
     pub(super) fn give_up_on(&mut self, row: DeadRow) {
         if let Some(group) = self.cache.group_row_mut(row.group) {
             group.dead += 1;
+            if group.policy.dead_letter_topic.is_some() {
+                let (group, sequence, reason) = (row.group, row.sequence, row.reason.clone());
+                self.pending.buried.push(Buried { group, sequence, reason });
+            }
         }
         self.pending.groups.insert(row.group);
         self.pending.dead.push(row);

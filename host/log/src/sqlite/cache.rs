@@ -217,7 +217,7 @@ impl Cache {
         }
         let row = query(
             "select g.topic, g.name, g.cursor, g.passed, g.passed_bytes, g.version, g.policy, t.name,
-                    g.waiting, g.dead
+                    g.waiting, g.dead, g.skips
                from grp g join topic t on t.id = g.topic where g.id = ?",
         )
         .bind(id.cast_signed())
@@ -245,6 +245,7 @@ impl Cache {
             next_due: None,
             waiting: unsigned(&row, 8)?,
             dead: unsigned(&row, 9)?,
+            skips: unsigned(&row, 10)?,
             full: false,
         };
         if let Some(known) = known {

@@ -6,13 +6,12 @@ use super::record;
 use super::rows::TopicId;
 use super::sql::json_list;
 use super::writer::Writer;
-use crate::api::{Claim, ClaimRequest};
+use crate::api::{Claim, ClaimRequest, Prefer, UNTRIED_LOOK};
 use crate::error::LogError;
 use sqlx::{Row, query};
-use std::collections::HashMap;
 use std::sync::Arc;
 use windlass_core::lease::Lease;
-use windlass_core::{GroupPolicy, Message, Sequence, Timestamp, Token};
+use windlass_core::{GroupPolicy, Sequence, Timestamp};
 
 /// What waits and is due, with its message. `state < 2` is the partial index's own condition.
 const DUE: &str = "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.key_hash, m.record
@@ -21,12 +20,15 @@ const DUE: &str = "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.k
 /// What lies behind a cursor.
 const NEW: &str =
     "select id, size, record from message where id > ? and id <= ? order by id limit ?";
-/// Messages by sequence.
-const BY_SEQUENCE: &str =
-    "select id, record from message where id in (select ?1 + value from json_each(?2))";
-
-/// About how many bytes of messages one claim reads from the file.
-const READ_BYTES_MAX: u64 = 32 << 20;
+/// The same of those that have been tried least, of the first so many that are due. Their order is
+/// a sort of these; the inner part walks the index of what is due.
+const LEAST_TRIED: &str = "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.key_hash,
+      m.record
+    from (select seq, due, attempts from waiting
+           where grp = ?2 and state < 2 and due <= ?3 order by due, seq limit ?5) d
+    join waiting w on w.grp = ?2 and w.seq = d.seq
+    left join message m on m.id = ?1 + w.seq
+    order by d.attempts, d.due, d.seq limit ?4";
 
 /// What a delivery was before this claim.
 pub(super) struct Before {
@@ -52,7 +54,7 @@ pub(super) struct Claiming {
 }
 
 impl Claiming {
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         self.max - self.claims.len()
     }
 }
@@ -78,9 +80,19 @@ impl Writer {
             claims: Vec::new(),
             max: request.max.get(),
         };
-        self.claim_ended(&mut claiming).await?;
-        self.claim_due(&mut claiming).await?;
-        self.claim_new(&mut claiming).await?;
+        self.bury_exhausted(group, now)?;
+        match request.prefer {
+            Prefer::Order => {
+                self.claim_ended(&mut claiming).await?;
+                self.claim_due(&mut claiming, DUE).await?;
+                self.claim_new(&mut claiming).await?;
+            }
+            Prefer::Untried => {
+                self.claim_new(&mut claiming).await?;
+                self.claim_due(&mut claiming, LEAST_TRIED).await?;
+                self.claim_ended(&mut claiming).await?;
+            }
+        }
         Ok(claiming.claims)
     }
 
@@ -103,22 +115,25 @@ impl Writer {
         Ok((topic, group))
     }
 
-    /// Leases that ended: again, or dead where their attempts are used up (not charged to the
-    /// batch).
+    /// Leases that ended, but for those whose attempts are used up: they are dead by now, and were
+    /// not charged to the batch.
     async fn claim_ended(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
         if claiming.now < self.grace_until {
             return Ok(());
         }
-        self.bury_exhausted(claiming.group, claiming.now)?;
         let max_attempts = claiming.policy.max_attempts.get();
         let in_flight_max =
             usize::try_from(claiming.policy.in_flight_max.get()).unwrap_or(usize::MAX);
         let Some(group) = self.cache.group_row(claiming.group) else { return Ok(()) };
-        let live = group.leases.len() - group.leases.ended(claiming.now).count();
+        // A lease of nothing that this claim has just made has ended too; it is given already.
+        let own = claiming.slot;
+        let earlier = |lease: &&Lease| Some(lease.slot) != own;
+        let live = group.leases.len() - group.leases.ended(claiming.now).filter(earlier).count();
         let room = claiming.room().min(in_flight_max.saturating_sub(live));
         let ended: Vec<Lease> = group
             .leases
             .ended(claiming.now)
+            .filter(earlier)
             .filter(|lease| lease.attempt < max_attempts)
             .take(room)
             .cloned()
@@ -146,8 +161,12 @@ impl Writer {
         Ok(())
     }
 
-    /// What waited and is due, by due time and sequence.
-    async fn claim_due(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
+    /// What waited and is due, as `statement` finds it.
+    async fn claim_due(
+        &mut self,
+        claiming: &mut Claiming,
+        statement: &'static str,
+    ) -> Result<(), Fail> {
         let limit = self.in_flight_room(claiming).min(self.rows_at_once(claiming));
         let due = self.cache.group_row(claiming.group).and_then(|group| group.next_due);
         if limit == 0 || due.is_none_or(|due| due > claiming.now) {
@@ -160,13 +179,15 @@ impl Writer {
         let Some(topic) = cache.topic_row(claiming.topic).map(|row| row.name.clone()) else {
             return Ok(());
         };
-        let rows = query(DUE)
+        let mut wanted = query(statement)
             .bind(claiming.topic.rowid(Sequence(0)))
             .bind(claiming.group.cast_signed())
             .bind(claiming.now.0.cast_signed())
-            .bind(limit as i64)
-            .fetch_all(&mut *conn)
-            .await?;
+            .bind(limit as i64);
+        if statement == LEAST_TRIED {
+            wanted = wanted.bind(UNTRIED_LOOK as i64);
+        }
+        let rows = wanted.fetch_all(&mut *conn).await?;
         let mut taken = Vec::with_capacity(rows.len());
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -204,6 +225,19 @@ impl Writer {
 
     /// New messages, by sequence.
     async fn claim_new(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
+        loop {
+            let at = self.cache.group_row(claiming.group).map(|row| (row.cursor, row.skips));
+            self.claim_next(claiming).await?;
+            // Behind cancelled messages there may be others.
+            let now_at = self.cache.group_row(claiming.group).map(|row| row.cursor);
+            if at.is_none_or(|(cursor, skips)| skips == 0 || Some(cursor) == now_at) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next so many new messages.
+    async fn claim_next(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
         let limit = self.in_flight_room(claiming);
         let (Some(group), Some(topic)) =
             (self.cache.group_row(claiming.group), self.cache.topic_row(claiming.topic))
@@ -218,9 +252,13 @@ impl Writer {
             if alone && let Some(last) = messages.last() {
                 self.cache.tail.trim(&name, last.sequence());
             }
+            let last = messages.last().map(|message| message.sequence());
+            let skipped = self.take_skips(claiming.group, last).await?;
             for message in messages {
                 let before = self.pass(claiming, message.sequence(), message.size());
-                self.grant(claiming, before, message).await?;
+                if !skipped.contains(&message.sequence()) {
+                    self.grant(claiming, before, message).await?;
+                }
             }
             return Ok(());
         }
@@ -235,9 +273,17 @@ impl Writer {
             .bind(limit as i64)
             .fetch_all(conn)
             .await?;
+        let last = match rows.last() {
+            Some(row) => Some(TopicId::sequence(row.try_get(0)?)),
+            None => None,
+        };
+        let skipped = self.take_skips(claiming.group, last).await?;
         for row in rows {
             let sequence = TopicId::sequence(row.try_get(0)?);
             let before = self.pass(claiming, sequence, unsigned(&row, 1)?);
+            if skipped.contains(&sequence) {
+                continue;
+            }
             match record::decode_message(&name, sequence, row.try_get(2)?) {
                 Ok(message) => self.grant(claiming, before, Arc::new(message)).await?,
                 Err(record::Unreadable) => self.bury_unreadable(claiming, &before)?,
@@ -256,108 +302,13 @@ impl Writer {
         self.pending.groups.insert(claiming.group);
         Before { sequence, size, attempts: 0, failures: 0, first_at: None, key_hash: None }
     }
-
-    /// Room for more leases in this claim.
-    fn in_flight_room(&self, claiming: &Claiming) -> usize {
-        let leased = self.cache.group_row(claiming.group).map_or(0, |group| group.leases.len());
-        let most = usize::try_from(claiming.policy.in_flight_max.get()).unwrap_or(usize::MAX);
-        claiming.room().min(most.saturating_sub(leased))
-    }
-
-    /// How many messages of this topic may be read at once, by their usual size.
-    fn rows_at_once(&self, claiming: &Claiming) -> usize {
-        let usual = self
-            .cache
-            .topic_row(claiming.topic)
-            .map_or(0, |topic| topic.published_bytes / topic.published.max(1));
-        usize::try_from(READ_BYTES_MAX / (usual + 100)).unwrap_or(usize::MAX).max(1)
-    }
-
-    /// Leases one message to the claim's worker.
-    async fn grant(
-        &mut self,
-        claiming: &mut Claiming,
-        before: Before,
-        message: Arc<Message>,
-    ) -> Result<(), Fail> {
-        let slot = match claiming.slot {
-            Some(slot) => slot,
-            None => self.new_slot().await?,
-        };
-        claiming.slot = Some(slot);
-        self.serial += 1;
-        let (serial, nonce) = (self.serial, self.nonce);
-        let lease = Lease {
-            sequence: before.sequence,
-            nonce,
-            serial,
-            attempt: before.attempts + 1,
-            failures: before.failures,
-            until: claiming.until,
-            claimed_at: claiming.now,
-            heard_at: claiming.now,
-            first_at: before.first_at.unwrap_or(claiming.now),
-            size: before.size,
-            key_hash: before.key_hash,
-            worker: claiming.worker.clone(),
-            slot,
-        };
-        claiming.claims.push(Claim {
-            token: Token { group: claiming.group, sequence: before.sequence, nonce, serial },
-            message,
-            attempt: lease.attempt,
-            max_attempts: claiming.policy.max_attempts,
-            lease_until: lease.until,
-        });
-        if let Some(group) = self.cache.group_row_mut(claiming.group) {
-            group.lease(lease, &mut self.pending.slots);
-        }
-        self.pending.groups.insert(claiming.group);
-        Ok(())
-    }
-
-    async fn new_slot(&mut self) -> Result<u64, Fail> {
-        let (conn, cache) = self.parts()?;
-        let state = cache.state(conn).await?;
-        let slot = state.next_slot;
-        state.next_slot += 1;
-        self.pending.state = true;
-        Ok(slot)
-    }
-
-    /// Messages by sequence; those that cannot be read are missing.
-    async fn read_messages(
-        &mut self,
-        topic: TopicId,
-        sequences: &[Sequence],
-    ) -> Result<HashMap<Sequence, Arc<Message>>, Fail> {
-        if self.pending.hides_rows() {
-            self.flush_rows().await?;
-        }
-        let (conn, cache) = self.parts()?;
-        let Some(name) = cache.topic_row(topic).map(|row| row.name.clone()) else {
-            return Ok(HashMap::new());
-        };
-        let rows = query(BY_SEQUENCE)
-            .bind(topic.rowid(Sequence(0)))
-            .bind(json_list(sequences.iter().map(|sequence| sequence.0)))
-            .fetch_all(conn)
-            .await?;
-        let mut messages = HashMap::with_capacity(rows.len());
-        for row in rows {
-            let sequence = TopicId::sequence(row.try_get(0)?);
-            if let Ok(message) = record::decode_message(&name, sequence, row.try_get(1)?) {
-                messages.insert(sequence, Arc::new(message));
-            }
-        }
-        Ok(messages)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sqlite::cache::NEXT_DUE;
+    use crate::sqlite::grant::BY_SEQUENCE;
     use sqlx::{ConnectOptions, Connection};
 
     /// The cost of a claim must not depend on the backlog: its queries search, never scan or sort.
@@ -376,6 +327,12 @@ mod tests {
                 assert!(!step.contains("B-TREE"), "{statement}: {step}");
             }
         }
+        // A probe sorts what it has found, which is bounded, and finds that by its index.
+        let explain = format!("explain query plan {LEAST_TRIED}");
+        let rows = query(sqlx::AssertSqlSafe(explain)).fetch_all(&mut conn).await.unwrap();
+        let steps: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        let by_index = "SEARCH waiting USING INDEX waiting_due (grp=? AND due<?)";
+        assert!(steps.iter().any(|step| step == by_index), "{steps:?}");
         conn.close().await.unwrap();
     }
 }

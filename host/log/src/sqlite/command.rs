@@ -1,12 +1,12 @@
 //! What callers hand to the writer, and how they are answered.
 
-use crate::admin::{Counts, Declared, GroupSpec, TopicsMode};
+use crate::admin::{Counts, DeadLetterFilter, Declared, GroupSpec, TopicsMode};
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement};
 use crate::error::LogError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use windlass_core::{Disposition, Group, NewMessage, Topic};
+use windlass_core::{Disposition, Group, MessageId, NewMessage, Topic};
 
 /// Where an answer goes. The caller may be gone; then nobody hears it.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, LogError>>;
@@ -41,11 +41,13 @@ pub(super) enum Command {
     Settle(Vec<Settlement>, Reply<Vec<Result<Settled, LogError>>>),
     DeclareTopics(TopicsMode, Vec<Topic>, Reply<()>),
     DeclareGroups(Vec<GroupSpec>, Reply<Vec<Declared>>),
-    Redrive(Topic, Option<Group>, Place, Reply<StepDone>),
+    Redrive(Topic, Option<Group>, DeadLetterFilter, Place, Reply<StepDone>),
     PurgeDead(Topic, Option<Group>, Place, Reply<StepDone>),
     AddGroup(GroupSpec, Reply<()>),
     RemoveGroup(Topic, Group, bool, Reply<Counts>),
     ClearGone(Reply<bool>),
+    Cancel(MessageId, Option<Group>, Reply<u64>),
+    MakeDue(MessageId, Option<Group>, Reply<u64>),
     Sweep(Option<SweepFrom>, Reply<(u64, Option<SweepFrom>)>),
     SetRetain(Duration, u64, Reply<()>),
     Close(Reply<()>),
@@ -114,6 +116,8 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
             | Self::RemoveGroup(..)
+            | Self::Cancel(..)
+            | Self::MakeDue(..)
             | Self::Redrive(..)
             | Self::PurgeDead(..)
             | Self::SetRetain(..) => true,
@@ -131,7 +135,7 @@ impl Command {
             | Self::RemoveGroup(..)
             | Self::SetRetain(..) => 1,
             Self::Publish(..) => 2,
-            Self::Redrive(..) | Self::PurgeDead(..) => 3,
+            Self::Redrive(..) | Self::PurgeDead(..) | Self::Cancel(..) | Self::MakeDue(..) => 3,
             Self::Claim(..) => 4,
             Self::ClearGone(_) | Self::Sweep(..) => 5,
             Self::Close(_) => 6,
@@ -162,6 +166,8 @@ impl Command {
             | Self::AddGroup(..)
             | Self::RemoveGroup(..)
             | Self::ClearGone(_)
+            | Self::Cancel(..)
+            | Self::MakeDue(..)
             | Self::Redrive(..)
             | Self::PurgeDead(..)
             | Self::Sweep(..)
@@ -187,7 +193,8 @@ impl Command {
             Self::ClearGone(reply) => refused(reply),
             Self::DeclareGroups(_, reply) => refused(reply),
             Self::Close(reply) => answer(reply, Ok(())),
-            Self::Redrive(_, _, _, reply) | Self::PurgeDead(_, _, _, reply) => refused(reply),
+            Self::Redrive(_, _, _, _, reply) | Self::PurgeDead(_, _, _, reply) => refused(reply),
+            Self::Cancel(_, _, reply) | Self::MakeDue(_, _, reply) => refused(reply),
             Self::Sweep(_, reply) => refused(reply),
         }
     }

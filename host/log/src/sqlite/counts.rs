@@ -1,52 +1,54 @@
 //! What operators read: counts and dead letters, each answer from one snapshot of the file.
 
 use super::cache::unsigned;
+use super::needed::{Needed, Oldest, needed};
 use super::record;
 use super::rows::{TopicId, Unclaimed};
 use super::sql::json_list;
 use crate::admin::{Counts, GroupState, TopicState};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
-use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::{Group, GroupPolicy, Sequence, Timestamp, Topic};
 
 /// A topic's row, as far as counts need it.
-struct TopicRow {
-    id: TopicId,
-    name: Topic,
-    published: u64,
-    published_bytes: u64,
-    stored: u64,
-    unclaimed: Vec<Unclaimed>,
+pub(super) struct TopicRow {
+    pub(super) id: TopicId,
+    pub(super) name: Topic,
+    pub(super) published: u64,
+    pub(super) published_bytes: u64,
+    pub(super) stored: u64,
+    pub(super) unclaimed: Vec<Unclaimed>,
 }
 
 /// A group's rows, counted.
-struct GroupRow {
-    id: u64,
-    name: Group,
-    cursor: u64,
-    passed: u64,
-    passed_bytes: u64,
-    policy: GroupPolicy,
-    waiting: Waiting,
-    leased: u64,
-    leased_bytes: u64,
-    dead: u64,
+pub(super) struct GroupRow {
+    pub(super) id: u64,
+    pub(super) name: Group,
+    pub(super) cursor: u64,
+    pub(super) passed: u64,
+    pub(super) passed_bytes: u64,
+    pub(super) skips: u64,
+    pub(super) copies_missed: u64,
+    pub(super) policy: GroupPolicy,
+    pub(super) waiting: Waiting,
+    pub(super) leased: u64,
+    pub(super) leased_bytes: u64,
+    pub(super) dead: u64,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Waiting {
-    due: u64,
-    retrying: u64,
-    delayed: u64,
-    parked: u64,
-    bytes: u64,
+pub(super) struct Waiting {
+    pub(super) due: u64,
+    pub(super) retrying: u64,
+    pub(super) delayed: u64,
+    pub(super) parked: u64,
+    pub(super) bytes: u64,
 }
 
 impl GroupRow {
     fn counts(&self, published: u64) -> Counts {
         Counts {
-            ready: published.saturating_sub(self.passed) + self.waiting.due,
+            ready: published.saturating_sub(self.passed + self.skips) + self.waiting.due,
             delayed: self.waiting.delayed,
             retrying: self.waiting.retrying,
             parked: self.waiting.parked,
@@ -100,13 +102,13 @@ async fn topic_state(
             group: group.name.clone(),
             counts: own,
             policy: group.policy.clone(),
-            copies_missed: 0,
+            copies_missed: group.copies_missed,
         });
     }
     if groups.is_empty() {
         counts.ready = needed.messages;
     }
-    let oldest = oldest(conn, &topic, needed.oldest).await?;
+    let oldest = oldest(conn, &topic, &needed).await?;
     Ok(TopicState {
         topic: topic.name,
         counts,
@@ -140,7 +142,7 @@ async fn group_rows(
     now: Timestamp,
 ) -> sqlx::Result<Vec<GroupRow>> {
     let rows = query(
-        "select id, name, cursor, passed, passed_bytes, policy from grp
+        "select id, name, cursor, passed, passed_bytes, policy, skips, copies_missed from grp
           where topic = ?1 and (?2 is null or id = ?2) order by name",
     )
     .bind(topic.0.cast_signed())
@@ -175,6 +177,8 @@ async fn group_rows(
             cursor: unsigned(&row, 2)?,
             passed: unsigned(&row, 3)?,
             passed_bytes: unsigned(&row, 4)?,
+            skips: unsigned(&row, 6)?,
+            copies_missed: unsigned(&row, 7)?,
             policy: serde_json::from_str(row.try_get(5)?).unwrap_or_default(),
             waiting: Waiting {
                 due: unsigned(&waiting, 0)?,
@@ -191,151 +195,28 @@ async fn group_rows(
     Ok(groups)
 }
 
-/// What the quota counts, and what is dead beside it.
-struct Needed {
-    messages: u64,
-    bytes: u64,
-    dead_only: u64,
-    /// The lowest needed sequence is this, or the first stored one after it.
-    oldest: Option<Oldest>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Oldest {
-    At(u64),
-    After(u64),
-}
-
-impl Oldest {
-    fn order(self) -> (u64, u8) {
-        match self {
-            Self::At(sequence) => (sequence, 0),
-            Self::After(sequence) => (sequence, 1),
-        }
-    }
-}
-
-async fn needed(
-    conn: &mut SqliteConnection,
-    topic: &TopicRow,
-    groups: &[GroupRow],
-) -> sqlx::Result<Needed> {
-    let mut needed = Needed { messages: 0, bytes: 0, dead_only: 0, oldest: None };
-    let older = |needed: &mut Needed, candidate: Oldest| {
-        needed.oldest = match needed.oldest {
-            Some(known) if known.order() <= candidate.order() => Some(known),
-            _ => Some(candidate),
-        };
-    };
-    for range in &topic.unclaimed {
-        let (messages, bytes) = match range.hi {
-            Some(_) => (range.messages, range.bytes),
-            None => (
-                topic.published.saturating_sub(range.messages),
-                topic.published_bytes.saturating_sub(range.bytes),
-            ),
-        };
-        needed.messages += messages;
-        needed.bytes += bytes;
-        if messages > 0 {
-            older(&mut needed, Oldest::After(range.lo));
-        }
-    }
-    let Some(slowest) = groups.iter().min_by_key(|group| group.cursor) else {
-        return Ok(needed);
-    };
-    let unread = topic.published.saturating_sub(slowest.passed);
-    needed.messages += unread;
-    needed.bytes += topic.published_bytes.saturating_sub(slowest.passed_bytes);
-    if unread > 0 {
-        older(&mut needed, Oldest::After(slowest.cursor));
-    }
-    if let [group] = groups {
-        let waiting = group.waiting;
-        let rows = waiting.due + waiting.retrying + waiting.delayed + waiting.parked;
-        needed.messages += rows + group.leased;
-        needed.bytes += waiting.bytes + group.leased_bytes;
-        needed.dead_only = group.dead;
-        let lowest = query(
-            "select min(s) from (select min(seq) as s from waiting where grp = ?1
-                                 union all select min(lo) from lease where grp = ?1)",
-        )
-        .bind(group.id.cast_signed())
-        .fetch_one(&mut *conn)
-        .await?;
-        if let Some(sequence) = lowest.try_get::<Option<i64>, _>(0)? {
-            older(&mut needed, Oldest::At(sequence.cast_unsigned()));
-        }
-        return Ok(needed);
-    }
-    // Several groups may hold the same message; each counts once.
-    let held = held(conn, groups, slowest.cursor).await?;
-    needed.messages += held.live.len() as u64;
-    needed.bytes += held.live.values().sum::<u64>();
-    needed.dead_only = held.dead.iter().filter(|seq| !held.live.contains_key(seq)).count() as u64;
-    if let Some(sequence) = held.live.keys().next() {
-        older(&mut needed, Oldest::At(*sequence));
-    }
-    Ok(needed)
-}
-
-struct Held {
-    live: BTreeMap<u64, u64>,
-    dead: BTreeSet<u64>,
-}
-
-/// What groups lease, wait for or have buried at or before `cursor`.
-async fn held(conn: &mut SqliteConnection, groups: &[GroupRow], cursor: u64) -> sqlx::Result<Held> {
-    let ids = json_list(groups.iter().map(|group| group.id));
-    let mut held = Held { live: BTreeMap::new(), dead: BTreeSet::new() };
-    let rows = query(
-        "select seq, size from waiting
-          where grp in (select value from json_each(?)) and seq <= ?",
-    )
-    .bind(&ids)
-    .bind(cursor.cast_signed())
-    .fetch_all(&mut *conn)
-    .await?;
-    for row in &rows {
-        held.live.insert(unsigned(row, 0)?, unsigned(row, 1)?);
-    }
-    let rows = query("select id, batch from lease where grp in (select value from json_each(?))")
-        .bind(&ids)
-        .fetch_all(&mut *conn)
-        .await?;
-    for row in &rows {
-        let leases = record::decode_leases(unsigned(row, 0)?, row.try_get(1)?).unwrap_or_default();
-        let below = leases.iter().filter(|lease| lease.sequence.0 <= cursor);
-        held.live.extend(below.map(|lease| (lease.sequence.0, lease.size)));
-    }
-    let rows =
-        query("select seq from dead where grp in (select value from json_each(?)) and seq <= ?")
-            .bind(&ids)
-            .bind(cursor.cast_signed())
-            .fetch_all(conn)
-            .await?;
-    for row in &rows {
-        held.dead.insert(unsigned(row, 0)?);
-    }
-    Ok(held)
-}
-
 /// When the oldest needed message was published.
 async fn oldest(
     conn: &mut SqliteConnection,
     topic: &TopicRow,
-    oldest: Option<Oldest>,
+    needed: &Needed,
 ) -> sqlx::Result<Option<Timestamp>> {
-    let from = match oldest {
+    let from = match needed.oldest {
         None => return Ok(None),
         Some(Oldest::At(sequence)) => sequence,
         Some(Oldest::After(sequence)) => sequence + 1,
     };
-    let row = query("select id, record from message where id >= ? and id <= ? order by id limit 1")
-        .bind(topic.id.rowid(Sequence(from)))
-        .bind(topic.id.rowid(Sequence::MAX))
-        .fetch_optional(conn)
-        .await?;
+    let row = query(
+        "select id, record from message
+          where id >= ?1 and id <= ?2 and id not in (select ?3 + value from json_each(?4))
+          order by id limit 1",
+    )
+    .bind(topic.id.rowid(Sequence(from)))
+    .bind(topic.id.rowid(Sequence::MAX))
+    .bind(topic.id.rowid(Sequence(0)))
+    .bind(json_list(needed.cancelled.iter().copied()))
+    .fetch_optional(conn)
+    .await?;
     let Some(row) = row else { return Ok(None) };
     let sequence = TopicId::sequence(row.try_get(0)?);
     let message = record::decode_message(&topic.name, sequence, row.try_get(1)?);

@@ -3,6 +3,7 @@
 //! Knows tables, not laws: the commands say what changes, [`Pending::flush`] writes it.
 
 use super::cache::Cache;
+use super::copies::Buried;
 use super::record;
 use super::rows::TopicId;
 use super::sql::{ManyRows, Script, json_list};
@@ -52,6 +53,8 @@ pub(super) struct Pending {
     pub(super) messages: Vec<(i64, u64, Vec<u8>)>,
     pub(super) waiting: Vec<WaitingRow>,
     pub(super) dead: Vec<DeadRow>,
+    /// Of those, whose group wants a copy published.
+    pub(super) buried: Vec<Buried>,
     pub(super) history: Vec<HistoryRow>,
     /// Entries of a history that give way to newer ones.
     pub(super) history_dropped: Vec<(u64, Sequence, u32)>,

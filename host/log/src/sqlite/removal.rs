@@ -7,7 +7,7 @@
 use super::cache::unsigned;
 use super::command::Fail;
 use super::counts;
-use super::groups::STEP;
+use super::redrive::STEP;
 use super::rows::{TopicId, Unclaimed};
 use super::writer::Writer;
 use crate::admin::{Counts, GroupSpec};

@@ -89,6 +89,8 @@ pub(super) struct GroupRow {
     /// How many rows of `waiting` and `dead` it has.
     pub(super) waiting: u64,
     pub(super) dead: u64,
+    /// And of `skip`: messages behind its cursor that were cancelled.
+    pub(super) skips: u64,
     /// Whether its in-flight limit was reached after the last commit. Not written.
     pub(super) full: bool,
 }

@@ -76,7 +76,7 @@ create table waiting(
   key_hash integer,
   primary key(grp, seq)
 ) without rowid;
-create index waiting_due on waiting(grp, due, seq, attempts) where state < 2;
+create index waiting_due on waiting(grp, due, seq) where state < 2;
 create index waiting_key on waiting(grp, key_hash, seq) where key_hash is not null;
 
 create table dead(

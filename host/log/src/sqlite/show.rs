@@ -10,7 +10,7 @@ use std::sync::Arc;
 use windlass_core::{Group, History, Message, MessageId, Sequence, Timestamp, Topic};
 
 /// The stored message of an id: a sequence is one topic's, and only its rowid says which.
-const FIND: &str = "select t.id, t.name, m.record from topic t
+const FIND: &str = "select t.id, t.name, m.record, m.size from topic t
     cross join message m on m.id = (t.id << 43) + ?";
 
 /// A stored message; no message where its record cannot be read.
@@ -18,6 +18,7 @@ pub(super) struct Stored {
     pub(super) topic: TopicId,
     pub(super) name: Topic,
     pub(super) message: Option<Message>,
+    pub(super) size: u64,
 }
 
 /// Finds a message. Where its record cannot be read, its sequence is all that can be compared.
@@ -33,7 +34,8 @@ pub(super) async fn find(
     if message.as_ref().is_some_and(|message| message.id != id) {
         return Ok(None);
     }
-    Ok(Some(Stored { topic: TopicId(unsigned(&row, 0)?), name, message }))
+    let (topic, size) = (TopicId(unsigned(&row, 0)?), unsigned(&row, 3)?);
+    Ok(Some(Stored { topic, name, message, size }))
 }
 
 /// One message, and how it stands in every group of its topic at `now`.

@@ -63,6 +63,7 @@ impl Writer {
             next_due: None,
             waiting: 0,
             dead: 0,
+            skips: 0,
             full: false,
         };
         cache.new_group(group);

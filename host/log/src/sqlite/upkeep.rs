@@ -95,6 +95,7 @@ impl Writer {
                     break;
                 }
             }
+            self.publish_copies().await?;
             self.commit().await?;
             self.after_commit();
             if buried == 0 {

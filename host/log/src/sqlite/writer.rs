@@ -252,6 +252,7 @@ impl Writer {
             Err(Fail::Storage(error)) => return Err(error),
             Err(Fail::Refused(error)) => return Err(sqlx::Error::Protocol(error.to_string())),
         }
+        self.publish_copies().await?;
         self.commit().await?;
         if std::mem::take(&mut self.syncing.owed) {
             // A synced commit syncs all that the file's log holds.
@@ -289,8 +290,14 @@ impl Writer {
                 outcome(reply, self.remove_group(&topic, &group, force).await)
             }
             Command::ClearGone(reply) => outcome(reply, self.clear_gone().await),
-            Command::Redrive(topic, group, after, reply) => {
-                outcome(reply, self.redrive(&topic, group.as_ref(), after).await)
+            Command::Cancel(id, group, reply) => {
+                outcome(reply, self.cancel(id, group.as_ref()).await)
+            }
+            Command::MakeDue(id, group, reply) => {
+                outcome(reply, self.make_due(id, group.as_ref()).await)
+            }
+            Command::Redrive(topic, group, filter, after, reply) => {
+                outcome(reply, self.redrive(&topic, group.as_ref(), &filter, after).await)
             }
             Command::PurgeDead(topic, group, after, reply) => {
                 outcome(reply, self.purge_dead(&topic, group.as_ref(), after).await)

@@ -42,6 +42,7 @@ pub(super) struct Declaration {
     pub(super) max_attempts: u32,
     pub(super) lease_ms: u64,
     pub(super) in_flight_max: u32,
+    pub(super) copies: Option<&'static str>,
 }
 
 /// From where a stream is read or a group starts; messages are counted back from the last one published.
@@ -73,7 +74,10 @@ pub(super) enum Asking {
     AddGroup(Declaration),
     RemoveGroup(&'static str, &'static str, bool),
     DeclareTopics(bool, Vec<&'static str>),
-    Redrive(&'static str, Option<&'static str>),
+    /// Of a message counted back, of the last so many milliseconds, of a reason.
+    Redrive(&'static str, Option<&'static str>, (Option<usize>, Option<u64>, Option<&'static str>)),
+    Cancel(usize, Option<&'static str>),
+    MakeDue(usize, Option<&'static str>),
     Purge(&'static str, Option<&'static str>),
     Show(usize),
     /// From here, in pages of so many, at most so many pages.
@@ -91,6 +95,7 @@ pub(super) enum Operation {
         topic: &'static str,
         group: &'static str,
         max: usize,
+        untried: bool,
         start: Option<Reading>,
     },
     /// With a record or without.
@@ -113,6 +118,7 @@ impl Operation {
                 topic,
                 group: group(random),
                 max: random.random_range(1..6),
+                untried: random.random_bool(0.15),
                 start: random.random_bool(0.1).then(|| Reading::draw(random)),
             },
             44..62 if claims > 0 => {
@@ -135,7 +141,7 @@ impl Operation {
 
 impl Asking {
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
-        match random.random_range(0..27) {
+        match random.random_range(0..33) {
             0..4 => {
                 let n = random.random_range(1..4);
                 Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
@@ -145,7 +151,9 @@ impl Asking {
                 let topics = (0..n).map(|_| self::topic(random)).collect();
                 Self::DeclareTopics(random.random_bool(0.5), topics)
             }
-            5..8 => Self::Redrive(topic, one_or_all(random)),
+            5..8 => Self::Redrive(topic, one_or_all(random), filter(random)),
+            26..30 => Self::Cancel(random.random_range(0..20), one_or_all(random)),
+            30..32 => Self::MakeDue(random.random_range(0..20), one_or_all(random)),
             8 => Self::Purge(topic, one_or_all(random)),
             9 => Self::Page(topic, one_or_all(random), random.random_range(1..4)),
             10..15 => Self::Sweep,
@@ -169,6 +177,16 @@ fn topic(random: &mut StdRng) -> &'static str {
 fn group(random: &mut StdRng) -> &'static str {
     let rare = random.random_bool(0.02);
     GROUPS[if rare { 2 } else { random.random_range(0..2) }]
+}
+
+fn filter(random: &mut StdRng) -> (Option<usize>, Option<u64>, Option<&'static str>) {
+    match random.random_range(0..6) {
+        0 => (Some(random.random_range(0..20)), None, None),
+        1 => (None, Some(span(random)), None),
+        2 => (None, None, Some("lease-ended")),
+        3 => (None, Some(span(random)), Some("failed")),
+        _ => (None, None, None),
+    }
 }
 
 fn one_or_all(random: &mut StdRng) -> Option<&'static str> {
@@ -218,5 +236,6 @@ fn declaration(random: &mut StdRng) -> Declaration {
         max_attempts: [1, 2, 3, 5, 30][random.random_range(0..5)],
         lease_ms: [0, 1_000, 5_000, 5_000, 30_000][random.random_range(0..5)],
         in_flight_max: [1, 3, 10, 10_000][random.random_range(0..4)],
+        copies: random.random_bool(0.3).then(|| self::topic(random)),
     }
 }

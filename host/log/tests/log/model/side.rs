@@ -55,9 +55,12 @@ impl<'a> Side<'a> {
                 self.ids.extend(published.iter().flatten().map(|one| one.id));
                 answer(published)
             }
-            Operation::Claim { topic: on, group: name, max, start } => {
+            Operation::Claim { topic: on, group: name, max, untried, start } => {
                 let start = start.map(|start| self.start(start));
-                self.claim(&log, on, name, *max, start).await
+                let prefer = if *untried { Prefer::Untried } else { Prefer::Order };
+                let (topic, group, max) = (topic(on), group(name), some(*max));
+                let worker = "worker".into();
+                self.claim(&log, ClaimRequest { topic, group, worker, max, start, prefer }).await
             }
             Operation::Settle(settlings) => {
                 let settlements = settlings.iter().map(|one| self.settlement(one)).collect();
@@ -95,6 +98,22 @@ impl<'a> Side<'a> {
             Operation::Ask(Asking::AddGroup(one)) => {
                 answer(log.add_group(spec(one, self.start(one.start))).await)
             }
+            Operation::Ask(Asking::Redrive(on, name, (back, ago, reason))) => {
+                let filter = DeadLetterFilter {
+                    id: back.and_then(|back| self.id(back)),
+                    since: ago.map(|ms| Timestamp(log.now().0.saturating_sub(ms))),
+                    reason: reason.map(str::to_owned),
+                };
+                answer(log.redrive(&topic(on), name.map(group).as_ref(), &filter).await)
+            }
+            Operation::Ask(Asking::Cancel(back, name)) => match self.id(*back) {
+                Some(id) => answer(log.cancel(id, name.map(group).as_ref()).await),
+                None => String::new(),
+            },
+            Operation::Ask(Asking::MakeDue(back, name)) => match self.id(*back) {
+                Some(id) => answer(log.make_due(id, name.map(group).as_ref()).await),
+                None => String::new(),
+            },
             Operation::Ask(Asking::Show(back)) => {
                 let id = self.ids.len().checked_sub(back + 1).map(|at| self.ids[at]);
                 match id {
@@ -109,20 +128,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    async fn claim(
-        &mut self,
-        log: &DynLog,
-        on: &str,
-        name: &str,
-        max: usize,
-        start: Option<Start>,
-    ) -> String {
-        let worker = "worker".into();
-        let (topic, group, max) = (topic(on), group(name), some(max));
-        let claims = match log
-            .claim(ClaimRequest { topic, group, worker, max, start, prefer: Prefer::Order })
-            .await
-        {
+    async fn claim(&mut self, log: &DynLog, request: ClaimRequest) -> String {
+        let claims = match log.claim(request).await {
             Ok(claims) => claims,
             Err(error) => return error.to_string(),
         };
@@ -143,14 +150,18 @@ impl<'a> Side<'a> {
         told
     }
 
+    /// The id of a message published, counted back from the last one.
+    fn id(&self, back: usize) -> Option<MessageId> {
+        self.ids.len().checked_sub(back + 1).map(|at| self.ids[at])
+    }
+
     fn start(&self, reading: Reading) -> Start {
-        let id = |back: usize| self.ids.len().checked_sub(back + 1).map(|at| self.ids[at]);
         match reading {
             Reading::Earliest => Start::Earliest,
             Reading::Latest => Start::Latest,
             Reading::Ago(ms) => Start::Time(Timestamp(self.log.now().0.saturating_sub(ms))),
-            Reading::At(back) => id(back).map_or(Start::Earliest, Start::At),
-            Reading::After(back) => id(back).map_or(Start::Earliest, Start::After),
+            Reading::At(back) => self.id(back).map_or(Start::Earliest, Start::At),
+            Reading::After(back) => self.id(back).map_or(Start::Earliest, Start::After),
         }
     }
 
@@ -225,9 +236,13 @@ impl<'a> Side<'a> {
 
 async fn ask(log: &DynLog, asking: &Asking) -> String {
     match asking {
-        Asking::DeclareGroups(_) | Asking::AddGroup(_) | Asking::Show(_) | Asking::Read(..) => {
-            String::new()
-        }
+        Asking::DeclareGroups(_)
+        | Asking::Redrive(..)
+        | Asking::Cancel(..)
+        | Asking::MakeDue(..)
+        | Asking::AddGroup(_)
+        | Asking::Show(_)
+        | Asking::Read(..) => String::new(),
         Asking::RemoveGroup(on, name, force) => {
             answer(log.remove_group(&topic(on), &group(name), *force).await)
         }
@@ -236,9 +251,6 @@ async fn ask(log: &DynLog, asking: &Asking) -> String {
             let topics = topics.iter().map(|on| topic(on)).collect();
             answer(log.declare_topics(mode, topics).await)
         }
-        Asking::Redrive(on, name) => answer(
-            log.redrive(&topic(on), name.map(group).as_ref(), &DeadLetterFilter::default()).await,
-        ),
         Asking::Purge(on, name) => {
             answer(log.purge_dead(&topic(on), name.map(group).as_ref()).await)
         }
@@ -301,6 +313,7 @@ fn spec(declaration: &Declaration, start: Start) -> GroupSpec {
             max_attempts: NonZeroU32::new(declaration.max_attempts).unwrap(),
             lease: Duration::from_millis(declaration.lease_ms),
             in_flight_max: NonZeroU32::new(declaration.in_flight_max).unwrap(),
+            dead_letter_topic: declaration.copies.map(topic),
             ..GroupPolicy::default()
         },
         start,
