@@ -21,6 +21,7 @@ mod kit;
 mod law26;
 mod log;
 mod manifest;
+mod message;
 mod octokit;
 mod pause;
 mod publish;

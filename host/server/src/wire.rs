@@ -11,7 +11,7 @@ mod standing;
 pub(crate) use group::GroupOfTopicBody;
 pub(crate) use message::{GapBody, StreamedBody};
 pub(crate) use replay::TrialBody;
-pub(crate) use standing::PendingBody;
+pub(crate) use standing::{MessageBody, PendingBody};
 
 use crate::event::{Delivered, Event, Fate, Figures};
 use group::GroupBody;

@@ -9,6 +9,7 @@ mod dlq;
 mod failure;
 mod group;
 mod manifest;
+mod message;
 mod moment;
 mod open;
 mod publish;
@@ -56,6 +57,9 @@ enum Command {
     /// List, show, add or remove groups, or list what one has pending.
     #[command(subcommand)]
     Group(group::Command),
+    /// Show one message by its id, cancel it, or make it due.
+    #[command(subcommand)]
+    Message(message::Command),
     /// List, show, redrive or purge dead letters.
     #[command(subcommand)]
     Dlq(dlq::Command),
@@ -75,6 +79,7 @@ impl Cli {
             Command::Replay(args) => args.json,
             Command::Topic(command) => command.json(),
             Command::Group(command) => command.json(),
+            Command::Message(command) => command.json(),
             Command::Dlq(command) => command.json(),
             Command::Check(args) => args.json,
             Command::Bench(args) => args.json,
@@ -87,6 +92,7 @@ impl Cli {
             Command::Replay(args) => return ended(&ui, replay::run(args, &ui).await),
             Command::Topic(command) => topic::run(command, &ui).await,
             Command::Group(command) => group::run(command, &ui).await,
+            Command::Message(command) => message::run(command, &ui).await,
             Command::Dlq(command) => dlq::run(command, &ui).await,
             Command::Check(args) => check::run(args, &ui).await,
             Command::Bench(args) => bench::run(args, &ui).await,
