@@ -82,3 +82,38 @@ fn purging_removes_for_good_and_only_when_it_is_meant() {
     assert_eq!((&topic["dead"], &topic["lag"], &topic["bytes"]), (&json!(0), &json!(0), &json!(0)));
     assert_eq!(project.json(&["dlq", "redrive", "poison"])[0]["moved"], json!(0));
 }
+
+#[test]
+fn dead_letters_are_chosen_by_id_time_and_reason() {
+    let texts = ["reject:one", "err-permission:two", "reject:three"];
+    let project = Project::of("poison", &samples("poison", &texts));
+    project.until_idle(&[]).must(3, &[]);
+    let ls = |more: &[&str]| project.json(&[&["dlq", "ls", "poison"], more].concat());
+    let all = ls(&[]);
+    assert_eq!(all.len(), 3);
+    let id = all[0]["id"].as_str().unwrap();
+    assert_eq!(ls(&["--id", id]), &all[..1]);
+    assert_eq!(ls(&["--reason", "permission-denied"]), &all[1..2]);
+    assert_eq!(ls(&["--since", "1h", "--reason", "rejected"]).len(), 2);
+    assert_eq!(ls(&["--since", "9999-12-31T23:59:59Z"]).len(), 0);
+    assert_eq!(ls(&["--reason", "rejected", "--limit", "1"]), &all[..1]);
+    let shown = project.json(&["dlq", "show", "poison", "--reason", "permission-denied"]);
+    assert_eq!(shown.len(), 1);
+    assert_eq!(shown[0]["data"], json!("err-permission:two"));
+    project.run(&["dlq", "show", "poison", id, "--id", id]).must(2, &["cannot be used with"]);
+    project.run(&["dlq", "ls", "poison", "--since", "soon"]).must(2, &["an age such as"]);
+    let redrive = |more: &[&str]| {
+        let answer = project.json(&[&["dlq", "redrive", "poison"], more].concat()).remove(0);
+        (answer["moved"].as_u64().unwrap(), answer["of"].as_u64().unwrap())
+    };
+    assert_eq!(redrive(&["--reason", "trapped"]), (0, 0));
+    assert_eq!(redrive(&["--since", "9999-12-31T23:59:59Z"]), (0, 0));
+    assert_eq!(redrive(&["--id", id]), (1, 1));
+    let unknown = ["dlq", "redrive", "poison", "--id", id];
+    project.run(&unknown).must(1, &[id, "next: windlass dlq ls poison"]);
+    assert_eq!(ls(&[]), &all[1..]);
+    let text = project.run(&["dlq", "redrive", "poison", "--reason", "rejected"]);
+    assert_eq!(text.out, "redrove 1 of 1 that fit in poison\n");
+    assert_eq!(ls(&[]), &all[1..2]);
+    assert_eq!(redrive(&[]), (1, 1));
+}

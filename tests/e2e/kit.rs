@@ -221,7 +221,7 @@ pub(crate) fn signal(name: &str, pid: u32) {
     assert!(status.unwrap().success(), "signal {name}");
 }
 
-/// A running `windlass dev --json`.
+/// A running `windlass dev --json`, or another command that tells as it goes.
 pub(crate) struct Dev {
     child: Child,
     events: Receiver<String>,
@@ -245,7 +245,8 @@ impl Dev {
         Self::spawn(command)
     }
 
-    fn spawn(mut command: Command) -> Self {
+    /// Starts whatever prints JSON for as long as it runs.
+    pub(crate) fn spawn(mut command: Command) -> Self {
         command.current_dir(std::env::temp_dir());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -294,6 +295,13 @@ impl Dev {
                 }
             }
         }
+    }
+
+    /// The next event, if one comes soon.
+    pub(crate) fn next_within_a_second(&mut self) -> Option<Value> {
+        let line = self.events.recv_timeout(Duration::from_secs(1)).ok()?;
+        self.told.push(line);
+        serde_json::from_str(self.told.last().unwrap()).unwrap()
     }
 
     /// The next delivery that ended in this disposition.

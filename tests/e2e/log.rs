@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use windlass_core::{Disposition, Group, Message, Topic};
 use windlass_log::sqlite::{OpenOptions, SqliteLog};
-use windlass_log::{ClaimRequest, DynLog, LogError, Settlement, Start};
+use windlass_log::{ClaimRequest, DynLog, LogAdmin as _, LogError, Settlement, Start};
 
 /// Reads all that was published to topics, as a group of its own.
 pub(crate) fn read_all<'a>(
@@ -55,6 +55,16 @@ async fn read(log: &DynLog, topic: &str) -> Vec<Arc<Message>> {
         }
         messages.extend(claims.into_iter().map(|claim| claim.message));
     }
+}
+
+/// Removes all that nobody needs, whatever `retain` says.
+pub(crate) fn sweep_all(log: &Path) {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let log = SqliteLog::open(log, OpenOptions::default()).await.unwrap();
+        log.set_retain(std::time::Duration::ZERO, 0).await.unwrap();
+        log.sweep().await.unwrap();
+        log.close().await;
+    });
 }
 
 /// The first value of a message's metadata under this name.

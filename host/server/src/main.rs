@@ -1,7 +1,8 @@
 //! `windlass`: runs WebAssembly components as consumers of durable messages.
 //!
 //! Everything meets in this package and only here: `cli` is the way in, `dev` runs a manifest,
-//! `dispatch` and `delivery` are the path of a message, `registry` the way to the runtime.
+//! `dispatch` and `delivery` are the path of a message, `registry` the way to the runtime, `replay` a
+//! delivery that leaves no trace.
 
 mod bench;
 mod cli;
@@ -17,6 +18,7 @@ mod pause;
 mod permits;
 mod plan;
 mod registry;
+mod replay;
 mod storage;
 mod wire;
 

@@ -28,7 +28,7 @@ impl Ready {
         engine: &Engine,
         component: &Component,
         spec: &ConsumerSpec,
-        outbox: &Arc<LogOutbox>,
+        outbox: &Arc<impl Outbox + 'static>,
     ) -> Result<Self, CheckError> {
         let sends = match spec.sends {
             SendMode::WithAck => RuntimeSends::WithAck,

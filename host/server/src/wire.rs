@@ -3,13 +3,23 @@
 //! Domain types are never serialised to the outside; they become one of these first. Times are
 //! RFC 3339 in UTC, ages and spans are milliseconds.
 
+mod group;
+mod message;
+mod replay;
+mod standing;
+
+pub(crate) use group::GroupOfTopicBody;
+pub(crate) use message::{GapBody, StreamedBody};
+pub(crate) use replay::TrialBody;
+pub(crate) use standing::{MessageBody, PendingBody};
+
 use crate::event::{Delivered, Event, Fate, Figures, Lag};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use group::GroupBody;
+use message::{ContentBody, HistoryBody};
 use serde::Serialize;
 use std::time::{Duration, UNIX_EPOCH};
-use windlass_core::{AttemptRecord, Metadata, Timestamp, time};
-use windlass_log::{Counts, DeadLetter, GroupState, TopicState};
+use windlass_core::{AttemptRecord, Timestamp, time};
+use windlass_log::{Counts, DeadLetter, TopicState};
 
 /// A point in time as text.
 pub(crate) fn when(ms: u64) -> String {
@@ -54,16 +64,6 @@ pub(crate) struct TopicBody {
     groups: Vec<GroupBody>,
 }
 
-#[derive(Debug, Serialize)]
-struct GroupBody {
-    group: String,
-    #[serde(flatten)]
-    counts: CountsBody,
-    max_attempts: u32,
-    lease_ms: u64,
-    in_flight: u32,
-}
-
 impl TopicBody {
     /// A topic as it stands at `now`.
     pub(crate) fn new(state: &TopicState, now: Timestamp) -> Self {
@@ -78,19 +78,7 @@ impl TopicBody {
     }
 }
 
-impl From<&GroupState> for GroupBody {
-    fn from(state: &GroupState) -> Self {
-        Self {
-            group: state.group.to_string(),
-            counts: (&state.counts).into(),
-            max_attempts: state.policy.max_attempts.get(),
-            lease_ms: state.policy.lease_ms(),
-            in_flight: state.policy.in_flight_max.get(),
-        }
-    }
-}
-
-/// A dead letter in `dlq ls`; `dlq show` adds what it carried and its history.
+/// A dead letter in `dlq ls`; `dlq show` adds its data and its history.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeadLetterBody {
     topic: String,
@@ -99,19 +87,10 @@ pub(crate) struct DeadLetterBody {
     reason: String,
     attempts: u32,
     at: String,
-    published_at: Option<String>,
-    content_type: Option<String>,
-    key: Option<String>,
-    metadata: Option<Metadata>,
-    size: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data_base64: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    history: Option<Vec<AttemptBody>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    history_omitted: Option<u32>,
+    #[serde(flatten)]
+    content: ContentBody,
+    #[serde(flatten)]
+    history: Option<HistoryBody>,
 }
 
 #[derive(Debug, Serialize)]
@@ -127,7 +106,6 @@ struct AttemptBody {
 impl DeadLetterBody {
     /// One line of a list.
     pub(crate) fn brief(topic: &str, letter: &DeadLetter) -> Self {
-        let message = letter.message.as_ref();
         Self {
             topic: topic.to_owned(),
             group: letter.group.to_string(),
@@ -135,27 +113,16 @@ impl DeadLetterBody {
             reason: letter.reason.clone(),
             attempts: letter.attempts,
             at: when(letter.at.0),
-            published_at: message.map(|message| when(message.published_at)),
-            content_type: message.and_then(|message| message.content_type.clone()),
-            key: message.and_then(|message| message.key.clone()),
-            metadata: message.map(|message| message.metadata.clone()),
-            size: message.map(windlass_core::Message::size),
-            data: None,
-            data_base64: None,
+            content: ContentBody::brief(letter.message.as_ref()),
             history: None,
-            history_omitted: None,
         }
     }
 
     /// All there is.
     pub(crate) fn whole(topic: &str, letter: &DeadLetter) -> Self {
-        let data = letter.message.as_ref().map(|message| &message.data);
-        let text = data.and_then(|data| std::str::from_utf8(data).ok());
         Self {
-            data: text.map(str::to_owned),
-            data_base64: data.filter(|_| text.is_none()).map(|data| STANDARD.encode(data)),
-            history: Some(letter.history.attempts.iter().map(AttemptBody::from).collect()),
-            history_omitted: Some(letter.history.omitted),
+            content: ContentBody::whole(letter.message.as_ref()),
+            history: Some((&letter.history).into()),
             ..Self::brief(topic, letter)
         }
     }

@@ -32,9 +32,9 @@ pub(super) struct Args {
     log: Option<PathBuf>,
 }
 
-pub(super) async fn run(args: Args, ui: Ui) -> Exit {
+pub(super) async fn run(args: Args, ui: Arc<Ui>) -> Exit {
     let Args { path, until_idle, no_watch, no_samples, timeout, json: _, log } = args;
     let (watch, samples) = (!no_watch && !until_idle, !no_samples);
     let options = Options { path, log, until_idle, watch, samples, timeout };
-    dev::run(options, Arc::new(ui)).await
+    dev::run(options, ui).await
 }

@@ -1,15 +1,16 @@
 //! `windlass dlq ls|show|redrive|purge`.
 
 use super::failure::Failure;
+use super::moment::Moment;
 use super::open::{self, LogArgs};
+use super::sheet::Sheet;
 use super::topic::group_name;
 use super::ui::{Ui, clean, shell, span, table};
 use crate::wire::{DeadLetterBody, when};
 use serde_json::json;
-use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use windlass_core::{Group, MessageId, Timestamp, Topic};
-use windlass_log::{DeadLetter, DeadLetterFilter, DeadLetterQuery, DynLog};
+use windlass_log::{DeadLetter, DeadLetterFilter, DeadLetterQuery, DynLog, Redriven};
 
 /// Dead letters read at a time.
 const PAGE: usize = 200;
@@ -26,7 +27,8 @@ pub(super) enum Command {
     Show(ShowArgs),
     /// Put dead letters back into their group.
     ///
-    /// They start again at their first attempt and can be claimed at once.
+    /// They start again at their first attempt and can be claimed at once. What finds no room stays:
+    /// the answer says how many of how many were put back.
     Redrive(RedriveArgs),
     /// Remove dead letters for good.
     Purge(PurgeArgs),
@@ -46,10 +48,51 @@ struct Which {
     log: LogArgs,
 }
 
+/// Which dead letters are meant: those that fit every part given.
+#[derive(Debug, Default, clap::Args)]
+struct Filter {
+    /// Only the message with this id.
+    #[arg(long)]
+    id: Option<MessageId>,
+    /// Only those that died at or after this time: `2026-01-31T12:00:00Z` (UTC), or an age such as
+    /// `5m` or `2h`.
+    #[arg(long, value_name = "TIME")]
+    since: Option<Moment>,
+    /// Only those of exactly this reason, as `dlq ls` tells it.
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+impl Filter {
+    fn at(&self, now: Timestamp) -> DeadLetterFilter {
+        DeadLetterFilter {
+            id: self.id,
+            since: self.since.map(|since| since.log_time(now)),
+            reason: self.reason.clone(),
+        }
+    }
+
+    /// Called where nothing was found: one that was named must be there.
+    fn must_find(&self, which: &Which) -> Result<(), Failure> {
+        let Some(id) = self.id else { return Ok(()) };
+        let topic = which.topic.as_str();
+        let failure = Failure::new(format!("no dead letter of `{topic}` has the id {id}"));
+        Err(failure.next(format!("windlass dlq ls {}{}", shell(topic), which.log.flag())))
+    }
+
+    /// Said behind "dead letters".
+    fn words(&self) -> &'static str {
+        let Self { id, since, reason } = self;
+        if id.is_some() || since.is_some() || reason.is_some() { " that fit" } else { "" }
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub(super) struct LsArgs {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    filter: Filter,
     /// At most so many [default: 100 in a table, all with --json].
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroUsize>,
@@ -59,8 +102,11 @@ pub(super) struct LsArgs {
 pub(super) struct ShowArgs {
     #[command(flatten)]
     which: Which,
-    /// Only the message with this id.
-    id: Option<MessageId>,
+    #[command(flatten)]
+    filter: Filter,
+    /// The same as --id.
+    #[arg(value_name = "ID", conflicts_with = "id")]
+    only: Option<MessageId>,
     /// At most so many [default: 10].
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroUsize>,
@@ -70,6 +116,8 @@ pub(super) struct ShowArgs {
 pub(super) struct RedriveArgs {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    filter: Filter,
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,11 +151,11 @@ pub(super) async fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
     if log.topic(&which.topic).await?.is_none() {
         return Err(which.log.no_topic(&which.topic));
     }
-    match &command {
-        Command::Ls(args) => list(&log, args, ui).await,
+    match command {
+        Command::Ls(args) => list(&log, &args, ui).await,
         Command::Show(args) => show(&log, args, ui).await,
-        Command::Redrive(args) => redrive(&log, &args.which, ui).await,
-        Command::Purge(args) => purge(&log, args, ui).await,
+        Command::Redrive(args) => redrive(&log, &args, ui).await,
+        Command::Purge(args) => purge(&log, &args, ui).await,
     }?;
     log.close().await;
     Ok(())
@@ -117,14 +165,14 @@ pub(super) async fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
 async fn pages(
     log: &DynLog,
     which: &Which,
-    id: Option<MessageId>,
+    filter: &Filter,
     limit: usize,
     mut each: impl FnMut(&DeadLetter),
 ) -> Result<bool, Failure> {
     let mut query = DeadLetterQuery {
         topic: which.topic.clone(),
         group: which.group.clone(),
-        filter: DeadLetterFilter { id, ..DeadLetterFilter::default() },
+        filter: filter.at(log.now()),
         after: None,
         limit: NonZeroUsize::MIN,
     };
@@ -133,7 +181,7 @@ async fn pages(
         // One more than is wanted tells whether there are more.
         let wanted = left.min(PAGE);
         query.limit = NonZeroUsize::MIN.saturating_add(wanted);
-        let page = log.dead_letters(query.clone()).await?;
+        let page = log.dead_letters(query.clone()).await.map_err(|e| which.log.failure(e))?;
         page.iter().take(wanted).for_each(&mut each);
         if page.len() <= wanted {
             return Ok(false);
@@ -152,15 +200,15 @@ async fn list(log: &DynLog, args: &LsArgs, ui: &Ui) -> Result<(), Failure> {
     if ui.json {
         let limit = args.limit.map_or(usize::MAX, NonZeroUsize::get);
         let print = |letter: &DeadLetter| ui.object(&DeadLetterBody::brief(topic, letter));
-        pages(log, which, None, limit, print).await?;
+        pages(log, which, &args.filter, limit, print).await?;
         return Ok(());
     }
     let limit = args.limit.map_or(SHOWN, NonZeroUsize::get);
     let now = log.now();
     let mut rows = Vec::new();
-    let more = pages(log, which, None, limit, |letter| rows.push(row(letter, now))).await?;
+    let more = pages(log, which, &args.filter, limit, |letter| rows.push(row(letter, now))).await?;
     if rows.is_empty() {
-        ui.note(&format!("no dead letters in `{}`", clean(topic)));
+        ui.note(&format!("no dead letters{} in `{}`", args.filter.words(), clean(topic)));
         return Ok(());
     }
     let head = ["ID", "GROUP", "REASON", "ATTEMPTS", "AGO", "BYTES"];
@@ -183,12 +231,13 @@ fn row(letter: &DeadLetter, now: Timestamp) -> Vec<String> {
     ]
 }
 
-async fn show(log: &DynLog, args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
-    let which = &args.which;
+async fn show(log: &DynLog, mut args: ShowArgs, ui: &Ui) -> Result<(), Failure> {
+    args.filter.id = args.filter.id.or(args.only);
+    let (which, filter) = (&args.which, &args.filter);
     let topic = which.topic.as_str();
     let limit = args.limit.map_or(SHOWN_WHOLE, NonZeroUsize::get);
     let mut found = 0;
-    let more = pages(log, which, args.id, limit, |letter| {
+    let more = pages(log, which, filter, limit, |letter| {
         found += 1;
         if ui.json {
             ui.object(&DeadLetterBody::whole(topic, letter));
@@ -197,13 +246,9 @@ async fn show(log: &DynLog, args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
         }
     })
     .await?;
-    match args.id {
-        Some(id) if found == 0 => {
-            return Err(Failure::new(format!("no dead letter of `{topic}` has the id {id}"))
-                .next(format!("windlass dlq ls {}{}", shell(topic), which.log.flag())));
-        }
-        None if found == 0 => ui.note(&format!("no dead letters in `{}`", clean(topic))),
-        Some(_) | None => {}
+    if found == 0 {
+        filter.must_find(which)?;
+        ui.note(&format!("no dead letters{} in `{}`", filter.words(), clean(topic)));
     }
     if more {
         ui.note(&format!("there are more than {limit}; see them by --limit N"));
@@ -212,51 +257,33 @@ async fn show(log: &DynLog, args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
 }
 
 fn describe(topic: &str, letter: &DeadLetter) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: &str| {
-        let _infallible = writeln!(text, "  {name:<13} {}", clean(value));
-    };
-    line("topic", topic);
-    line("group", &group_name(&letter.group));
-    line("reason", &letter.reason);
-    line("attempts", &letter.attempts.to_string());
-    line("died", &when(letter.at.0));
-    match &letter.message {
-        None => line("data", "(its record cannot be read)"),
-        Some(message) => {
-            line("published", &when(message.published_at));
-            line("content type", message.content_type.as_deref().unwrap_or("-"));
-            for (key, value) in &message.metadata {
-                line("metadata", &format!("{key}={value}"));
-            }
-            match std::str::from_utf8(&message.data) {
-                Ok(data) => data.lines().for_each(|part| line("data", part)),
-                Err(_) => line("data", &format!("{} bytes, see --json", message.data.len())),
-            }
-        }
-    }
-    for attempt in &letter.history.attempts {
-        let place = format!("{} {}", attempt.worker, attempt.revision);
-        let head = format!("{}  {}  {place}", when(attempt.at.0), attempt.outcome);
-        line(&format!("attempt {}", attempt.attempt), head.trim_end());
-        attempt.text.lines().for_each(|part| line("", part));
-    }
-    if letter.history.omitted > 0 {
-        line("", &format!("({} attempts between are not kept)", letter.history.omitted));
-    }
-    format!("{}\n{}", letter.id, text.trim_end())
+    let mut sheet = Sheet::new(&letter.id.to_string());
+    sheet.line("topic", topic);
+    sheet.line("group", &group_name(&letter.group));
+    sheet.line("reason", &letter.reason);
+    sheet.line("attempts", &letter.attempts.to_string());
+    sheet.line("died", &when(letter.at.0));
+    sheet.message(letter.message.as_ref());
+    sheet.history(&letter.history);
+    sheet.into_text()
 }
 
-async fn redrive(log: &DynLog, which: &Which, ui: &Ui) -> Result<(), Failure> {
-    let answer =
-        log.redrive(&which.topic, which.group.as_ref(), &DeadLetterFilter::default()).await?;
+async fn redrive(log: &DynLog, args: &RedriveArgs, ui: &Ui) -> Result<(), Failure> {
+    let RedriveArgs { which, filter } = args;
+    let redriven = log.redrive(&which.topic, which.group.as_ref(), &filter.at(log.now())).await;
+    let Redriven { moved, of } = redriven.map_err(|error| which.log.failure(error))?;
+    if of == 0 {
+        filter.must_find(which)?;
+    }
     let topic = which.topic.as_str();
     if ui.json {
         let group = which.group.as_ref().map(Group::as_str);
-        let (moved, of) = (answer.moved, answer.of);
         ui.object(&json!({ "topic": topic, "group": group, "moved": moved, "of": of }));
     } else {
-        ui.data(&format!("redrove {} of {} in {}", answer.moved, answer.of, clean(topic)));
+        ui.data(&format!("redrove {moved} of {of}{} in {}", filter.words(), clean(topic)));
+    }
+    if moved < of {
+        ui.note(&format!("{} stay dead letters: there is no room for them", of - moved));
     }
     Ok(())
 }
@@ -266,22 +293,12 @@ async fn purge(log: &DynLog, args: &PurgeArgs, ui: &Ui) -> Result<(), Failure> {
     let topic = which.topic.as_str();
     if !args.yes {
         let of_group = which.group.as_ref().map(|g| format!(" of {}", group_name(g)));
-        let question = format!(
-            "Remove all dead letters in {}{} for good?",
-            clean(topic),
-            clean(&of_group.unwrap_or_default()),
-        );
-        match ui.confirm(&question) {
-            Some(true) => {}
-            Some(false) => return Err(Failure::new("nothing was removed")),
-            None => {
-                return Err(Failure::usage("purging removes dead letters for good")
-                    .because("there is no terminal to ask on")
-                    .next("give --yes"));
-            }
-        }
+        let question =
+            format!("Remove all dead letters in {topic}{} for good?", of_group.unwrap_or_default());
+        ui.must_confirm(&question, "purging removes dead letters for good")?;
     }
-    let purged = log.purge_dead(&which.topic, which.group.as_ref()).await?;
+    let purged = log.purge_dead(&which.topic, which.group.as_ref()).await;
+    let purged = purged.map_err(|error| which.log.failure(error))?;
     if ui.json {
         let group = which.group.as_ref().map(Group::as_str);
         ui.object(&json!({ "topic": topic, "group": group, "purged": purged }));

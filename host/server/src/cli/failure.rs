@@ -1,7 +1,9 @@
 //! Errors as a user meets them: what, why, and the next command.
 
+use super::ui::shell;
 use crate::manifest::ManifestError;
 use std::error::Error;
+use windlass_core::{Group, Topic};
 use windlass_log::LogError;
 use windlass_runtime::CheckError;
 
@@ -89,21 +91,46 @@ impl From<LogError> for Failure {
             LogError::StorageFull { .. } => {
                 Some("make room on the disk, then try again".to_owned())
             }
-            LogError::NoTopic(_) => Some("windlass topic ls".to_owned()),
             LogError::Unavailable { .. } => {
                 Some("try again; what was asked may be asked twice".to_owned())
             }
-            LogError::NoGroup { .. }
-            | LogError::NotBuilt(_)
+            LogError::NoTopic(_)
+            | LogError::NoGroup { .. }
             | LogError::BusyGroup { .. }
             | LogError::GroupHasDead { .. }
             | LogError::NoMessage(_)
+            | LogError::NotBuilt(_)
             | LogError::ReadOnly
             | LogError::Closed
-            | LogError::Exhausted(_) => None,
+            | LogError::Exhausted(_) => next_command(&error),
         };
         Self { next, ..Self::of(&error) }
     }
+}
+
+/// What to type about something that is not there, or is there already; `--log` apart.
+pub(super) fn next_command(error: &LogError) -> Option<String> {
+    let of = |topic: &Topic, group: &Group| {
+        format!("{} {}", shell(topic.as_str()), shell(group.as_str()))
+    };
+    Some(match error {
+        LogError::NoTopic(_) => "windlass topic ls".to_owned(),
+        LogError::NoGroup { topic, .. } => format!("windlass group ls {}", shell(topic.as_str())),
+        LogError::BusyGroup { topic, group } => format!("windlass group show {}", of(topic, group)),
+        LogError::GroupHasDead { topic, group, .. } => {
+            let (topic, group) = (shell(topic.as_str()), shell(group.as_str()));
+            format!("windlass dlq ls {topic} --group {group}")
+        }
+        LogError::NoMessage(_) => "windlass tail TOPIC --no-follow".to_owned(),
+        LogError::TooLarge { .. }
+        | LogError::UndeclaredTopic(_)
+        | LogError::StorageFull { .. }
+        | LogError::NotBuilt(_)
+        | LogError::ReadOnly
+        | LogError::Unavailable { .. }
+        | LogError::Closed
+        | LogError::Exhausted(_) => return None,
+    })
 }
 
 impl From<ManifestError> for Failure {

@@ -7,17 +7,26 @@ mod check;
 mod dev;
 mod dlq;
 mod failure;
+mod group;
+mod manifest;
+mod message;
+mod moment;
 mod new;
 mod open;
 mod publish;
+mod replay;
+mod sheet;
+mod tail;
 mod topic;
 mod ui;
 
 pub(crate) use failure::{Exit, Failure};
+pub(crate) use manifest::{manifest_file, read_manifest};
 pub(crate) use open::{FOLDER, log_flag, open};
 pub(crate) use ui::{Tone, Ui, clean, shell, span};
 
 use clap::{Parser, Subcommand};
+use std::sync::Arc;
 
 /// Run WebAssembly components as consumers of durable messages.
 #[derive(Debug, Parser)]
@@ -35,9 +44,25 @@ enum Command {
     Dev(dev::Args),
     /// Publish a message, or a file of them.
     Publish(publish::Args),
+    /// Show a topic's messages as they are published, or those that are stored.
+    Tail(tail::Args),
+    /// Run one stored message against a component, with no effect on the log.
+    ///
+    /// The log is only read: it may be a copy, and a `windlass dev` may run on it. What the component
+    /// sends is shown and goes nowhere. Dead letters and settled messages can be replayed as well, as
+    /// long as they are stored.
+    ///
+    /// Ends with 0 when the handler answered `ok`, else with 1.
+    Replay(replay::Args),
     /// List topics, or show one.
     #[command(subcommand)]
     Topic(topic::Command),
+    /// List, show, add or remove groups, or list what one has pending.
+    #[command(subcommand)]
+    Group(group::Command),
+    /// Show one message by its id, cancel it, or make it due.
+    #[command(subcommand)]
+    Message(message::Command),
     /// List, show, redrive or purge dead letters.
     #[command(subcommand)]
     Dlq(dlq::Command),
@@ -54,29 +79,38 @@ impl Cli {
             Command::New(args) => args.json,
             Command::Dev(args) => args.json,
             Command::Publish(args) => args.json,
+            Command::Tail(args) => args.json,
+            Command::Replay(args) => args.json,
             Command::Topic(command) => command.json(),
+            Command::Group(command) => command.json(),
+            Command::Message(command) => command.json(),
             Command::Dlq(command) => command.json(),
             Command::Check(args) => args.json,
             Command::Bench(args) => args.json,
         };
-        let ui = Ui::new(json);
-        let ended = match self.command {
+        let ui = Arc::new(Ui::new(json));
+        let done = match self.command {
             Command::New(args) => new::run(args, &ui).await,
             Command::Dev(args) => return dev::run(args, ui).await,
             Command::Publish(args) => publish::run(args, &ui).await,
+            Command::Tail(args) => tail::run(args, &ui).await,
+            Command::Replay(args) => return ended(&ui, replay::run(args, &ui).await),
             Command::Topic(command) => topic::run(command, &ui).await,
+            Command::Group(command) => group::run(command, &ui).await,
+            Command::Message(command) => message::run(command, &ui).await,
             Command::Dlq(command) => dlq::run(command, &ui).await,
             Command::Check(args) => check::run(args, &ui).await,
             Command::Bench(args) => bench::run(args, &ui).await,
         };
-        match ended {
-            Ok(()) => Exit::Done,
-            Err(failure) => {
-                ui.failure(&failure);
-                failure.exit
-            }
-        }
+        ended(&ui, done.map(|()| Exit::Done))
     }
+}
+
+fn ended(ui: &Ui, ended: Result<Exit, Failure>) -> Exit {
+    ended.unwrap_or_else(|failure| {
+        ui.failure(&failure);
+        failure.exit
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which log a command means, and opening it.
 
-use super::failure::Failure;
+use super::failure::{Failure, next_command};
 use super::ui::shell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,32 +34,50 @@ impl LogArgs {
 
     /// There is no such topic in this log.
     pub(crate) fn no_topic(&self, topic: &Topic) -> Failure {
-        let next = format!("windlass topic ls{}", self.flag());
-        Failure::from(LogError::NoTopic(topic.clone())).next(next)
+        self.failure(LogError::NoTopic(topic.clone()))
+    }
+
+    /// What this log answered; a command to type next means the same log.
+    pub(crate) fn failure(&self, error: LogError) -> Failure {
+        let next = next_command(&error);
+        let failure = Failure::from(error);
+        match next {
+            Some(next) => failure.next(format!("{next}{}", self.flag())),
+            None => failure,
+        }
     }
 }
 
 /// Opens the log that is meant; never makes one, and says where it looked.
 pub(crate) async fn existing(args: &LogArgs) -> Result<DynLog, Failure> {
-    let folder = match &args.log {
-        Some(folder) if folder.join(FILE_NAME).is_file() => folder.clone(),
-        Some(folder) => return Err(not_in(folder)),
+    open(&folder(args)?, OpenOptions::default()).await
+}
+
+/// The same, for a command that only looks: nothing is written there, and it may be a copy.
+pub(crate) async fn read_only(args: &LogArgs) -> Result<DynLog, Failure> {
+    opened(SqliteLog::open_read_only(&folder(args)?).await)
+}
+
+fn folder(args: &LogArgs) -> Result<PathBuf, Failure> {
+    match &args.log {
+        Some(folder) if folder.join(FILE_NAME).is_file() => Ok(folder.clone()),
+        Some(folder) => Err(not_in(folder)),
         None => {
             let here = std::env::current_dir()
                 .map_err(|error| Failure::system("the working folder is gone", &error))?;
-            find(&here)?
+            find(&here)
         }
-    };
-    open(&folder, OpenOptions::default()).await
+    }
 }
 
 /// Opens the log in `folder` as `options` say.
 pub(crate) async fn open(folder: &Path, options: OpenOptions) -> Result<DynLog, Failure> {
-    match SqliteLog::open(folder, options).await {
-        Ok(log) => {
-            let log: Arc<SqliteLog> = log;
-            Ok(log)
-        }
+    opened(SqliteLog::open(folder, options).await)
+}
+
+fn opened(log: Result<Arc<SqliteLog>, OpenError>) -> Result<DynLog, Failure> {
+    match log {
+        Ok(log) => Ok(log),
         Err(OpenError::Missing(folder)) => Err(not_in(&folder)),
         Err(error) => {
             let failure = Failure::of(&error);

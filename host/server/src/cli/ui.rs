@@ -50,6 +50,17 @@ impl Ui {
         self.out_gone.load(Ordering::Relaxed)
     }
 
+    /// Looks whether the reader of a pipe went away, without writing to it.
+    pub(crate) fn look_for_reader(&self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let out = std::io::stdout();
+        let mut out = [PollFd::new(&out, PollFlags::empty())];
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        if poll(&mut out, Some(&Timespec::default())).is_ok() && out[0].revents().intersects(gone) {
+            self.out_gone.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Lines of data for a person.
     pub(crate) fn data(&self, text: &str) {
         let mut out = std::io::stdout().lock();
@@ -100,7 +111,7 @@ impl Ui {
 
     /// Asks a yes-or-no question, when there is somebody to ask.
     #[expect(clippy::unused_self, reason = "who prints, prints through a `Ui`")]
-    pub(crate) fn confirm(&self, question: &str) -> Option<bool> {
+    fn confirm(&self, question: &str) -> Option<bool> {
         if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
             return None;
         }
@@ -109,6 +120,18 @@ impl Ui {
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer).ok()?;
         Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Goes on only when somebody says yes to `question`. `what` says what would happen, for when
+    /// there is nobody to ask.
+    pub(crate) fn must_confirm(&self, question: &str, what: &str) -> Result<(), Failure> {
+        match self.confirm(&clean(question)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(Failure::new("nothing was removed")),
+            None => Err(Failure::usage(what)
+                .because("there is no terminal to ask on")
+                .next("give --yes")),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A project: its manifest, where its log is, which files it is made of.
 
 use crate::cli::{self, FOLDER, Failure};
-use crate::manifest::{ConsumerSpec, FILE_NAME, Manifest};
+use crate::manifest::{ConsumerSpec, Manifest};
 use std::path::{Path, PathBuf};
 
 /// A manifest and where its log is.
@@ -18,12 +18,10 @@ pub(super) struct Project {
 impl Project {
     /// Reads the manifest that `path` means.
     pub(super) fn read(path: &Path, log: Option<PathBuf>) -> Result<Self, Failure> {
-        let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
-        // Builds change their folder: what they are told must not depend on ours.
-        let absolute = std::path::absolute(&file).map_err(|error| Failure::of(&error))?;
-        let manifest = read_manifest(&absolute, &file)?;
+        let manifest = cli::read_manifest(path)?;
+        let file = manifest.folder.join(cli::manifest_file(path).file_name().unwrap_or_default());
         let log = log.unwrap_or_else(|| manifest.folder.join(FOLDER));
-        Ok(Self { file: absolute, manifest, log })
+        Ok(Self { file, manifest, log })
     }
 
     /// Where a run begins, for a person.
@@ -32,15 +30,6 @@ impl Project {
         let text = format!("log {}{watch}; Ctrl-C ends", self.log.display());
         cli::clean(&text)
     }
-}
-
-/// Reads the manifest in `file`, which the user knows as `shown`.
-pub(super) fn read_manifest(file: &Path, shown: &Path) -> Result<Manifest, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Failure::system(format!("cannot read `{}`", shown.display()), &error)
-            .next(format!("name a folder with a {FILE_NAME}, or that file"))
-    })?;
-    Ok(Manifest::parse(file, &text)?)
 }
 
 /// What a consumer's code is made of.

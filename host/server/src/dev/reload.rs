@@ -6,11 +6,12 @@
 
 use super::build::Words;
 use super::problems::Subject;
-use super::project::{self, read_manifest, to_build};
+use super::project::{self, to_build};
 use super::stage::{Loaded, Stage};
 use super::watcher::Watcher;
 use super::workshop::Workshop;
 use super::written::Written;
+use crate::cli;
 use crate::drain::Phases;
 use crate::event::Event;
 use crate::manifest::{ConsumerSpec, Manifest};
@@ -113,7 +114,7 @@ impl Reload {
     }
 
     async fn reread(&mut self, watcher: &mut Watcher) {
-        match read_manifest(&self.file, &self.file) {
+        match cli::read_manifest(&self.file) {
             Ok(manifest) => {
                 self.manifest = manifest;
                 self.stage.mended(&Subject::Manifest).await;

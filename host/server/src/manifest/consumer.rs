@@ -92,6 +92,27 @@ pub(crate) struct ConsumerSpec {
     pub grants: Grants,
 }
 
+impl ConsumerSpec {
+    /// A consumer of one topic's work queue of which nothing else is said.
+    pub(crate) fn plain(name: &str, component: PathBuf, topic: Topic) -> Self {
+        Self {
+            name: name.to_owned(),
+            component,
+            build: None,
+            watch: Vec::new(),
+            topics: vec![topic],
+            group: Group::work_queue(),
+            start: Start::Earliest,
+            concurrency: CONCURRENCY,
+            policy: GroupPolicy::default(),
+            sends: SendMode::WithAck,
+            instances: InstancePolicy::default(),
+            limits: Limits::default(),
+            grants: Grants::default(),
+        }
+    }
+}
+
 /// Reads one consumer; nothing when a part it cannot do without is missing.
 pub(crate) fn read<'a>(
     root: &Section<'a>,
