@@ -230,8 +230,10 @@ pub(super) async fn open(
     check_version(&mut first).await.map_err(|e| place.sqlite(e))??;
     prepare(place, &mut first, options).await?;
     let offset = log_offset(place, &mut first, options.clock.as_ref()).await?;
-    first.close().await.map_err(|e| place.sqlite(e))?;
+    // While the first is there no other process can be the last to leave, which would hold the file
+    // to itself for a moment; the writer does not wait for that.
     let writer = place.connect_writer().await.map_err(|e| place.sqlite(e))?;
+    first.close().await.map_err(|e| place.sqlite(e))?;
     Ok((writer, LogTime::new(options.clock.clone(), offset)))
 }
 

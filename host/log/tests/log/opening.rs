@@ -106,3 +106,23 @@ async fn opening_a_log_commits_nothing() {
     assert_eq!(version(&mut watcher).await, before);
     watcher.close().await.unwrap();
 }
+
+/// Short-lived processes that come and go: the last to leave has the file to itself for a moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_that_open_and_close_beside_each_other_find_no_locked_file() {
+    let folder = tempfile::tempdir().unwrap();
+    open(folder.path(), true).await.unwrap();
+    let come_and_go = |path: std::path::PathBuf| async move {
+        for _ in 0..100 {
+            let log = SqliteLog::open(&path, OpenOptions::default()).await.unwrap();
+            let message = NewMessage::new(Topic::new("t").unwrap(), "x");
+            log.publish(vec![message]).await.unwrap();
+            log.close().await;
+        }
+    };
+    let tasks: Vec<_> =
+        (0..3).map(|_| tokio::spawn(come_and_go(folder.path().to_owned()))).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
