@@ -6,7 +6,7 @@
 use crate::id::Sequence;
 use crate::time::Timestamp;
 use crate::token::Token;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A leased delivery.
@@ -56,6 +56,8 @@ pub enum Standing {
 pub struct LeaseBook {
     by_sequence: BTreeMap<Sequence, Lease>,
     by_end: BTreeSet<(Timestamp, Sequence)>,
+    /// How many of each key that has any.
+    by_key: HashMap<u64, u32>,
     bytes: u64,
 }
 
@@ -97,6 +99,12 @@ impl LeaseBook {
         self.by_end.range(later..).next().map(|(end, _)| *end)
     }
 
+    /// Whether a message of this key is leased.
+    #[must_use]
+    pub fn has_key(&self, key_hash: u64) -> bool {
+        self.by_key.contains_key(&key_hash)
+    }
+
     /// The lease of a message.
     #[must_use]
     pub fn get(&self, sequence: Sequence) -> Option<&Lease> {
@@ -133,6 +141,9 @@ impl LeaseBook {
     pub fn insert(&mut self, lease: Lease) -> Option<Lease> {
         self.by_end.insert((lease.until, lease.sequence));
         self.bytes += lease.size;
+        if let Some(key) = lease.key_hash {
+            *self.by_key.entry(key).or_default() += 1;
+        }
         let end = lease.until;
         let sequence = lease.sequence;
         let earlier = self.by_sequence.insert(sequence, lease);
@@ -141,6 +152,7 @@ impl LeaseBook {
                 self.by_end.remove(&(earlier.until, sequence));
             }
             self.bytes -= earlier.size;
+            self.forget_key(earlier.key_hash);
         }
         earlier
     }
@@ -150,7 +162,18 @@ impl LeaseBook {
         let lease = self.by_sequence.remove(&sequence)?;
         self.by_end.remove(&(lease.until, sequence));
         self.bytes -= lease.size;
+        self.forget_key(lease.key_hash);
         Some(lease)
+    }
+
+    fn forget_key(&mut self, key_hash: Option<u64>) {
+        let Some(key) = key_hash else { return };
+        if let Some(n) = self.by_key.get_mut(&key) {
+            *n -= 1;
+            if *n == 0 {
+                self.by_key.remove(&key);
+            }
+        }
     }
 
     /// Moves a lease's end at `now`; the lease must be there.
@@ -227,5 +250,17 @@ mod tests {
         let after = |now| book.next_end_after(Timestamp(now)).map(|end| end.0);
         assert_eq!((after(199), after(200), after(300)), (Some(200), Some(250), None));
         assert_eq!(after(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_key_is_known_while_a_message_of_it_is_leased() {
+        let mut book = LeaseBook::default();
+        let keyed = |serial| Lease { key_hash: Some(9), ..lease(1, serial, 100) };
+        book.insert(keyed(1));
+        book.insert(keyed(2));
+        book.insert(lease(2, 3, 100));
+        assert!(book.has_key(9) && !book.has_key(8));
+        book.remove(Sequence(1));
+        assert!(!book.has_key(9));
     }
 }

@@ -12,6 +12,7 @@ pub mod limits;
 pub mod message;
 pub mod name;
 pub mod outcome;
+pub mod passing;
 pub mod pattern;
 pub mod policy;
 pub mod settle;

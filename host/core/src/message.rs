@@ -34,7 +34,7 @@ pub struct NewMessage {
     pub key: Option<String>,
     /// Seen again on the topic within the window: answered with the first one's id.
     pub dedup_id: Option<String>,
-    /// Not to be handled before this long after publishing.
+    /// Not to be handled before this long after publishing; at most [`crate::policy::DELAY_MAX`].
     pub delay: Option<Duration>,
     /// How many deliveries stand between this message and an outside publisher.
     pub hops: u32,

@@ -40,9 +40,11 @@ pub mod cancel;
 pub mod claim;
 pub mod copies;
 pub mod counts;
+pub mod delay;
 pub mod deliveries;
 pub mod fence;
 pub mod groups;
+pub mod keys;
 pub mod kit;
 pub mod live;
 pub mod probe;
@@ -316,6 +318,26 @@ macro_rules! conformance {
                 copies_come_after_what_was_sent_with_them
                 an_unreadable_dead_letter_has_no_copy
                 a_redriven_message_that_dies_again_is_copied_again
+            }
+            keys {
+                messages_of_one_key_come_one_at_a_time
+                a_failing_message_keeps_those_behind_it
+                a_dead_message_lets_the_next_of_its_key_pass
+                redriven_messages_of_one_key_come_one_at_a_time
+                whoever_waits_is_woken_when_a_key_becomes_free
+                a_parked_message_is_listed_and_cancelled
+                a_busy_key_of_one_group_is_free_in_another
+                a_long_queue_of_one_key_hides_nothing_behind_it
+                counts_and_claims_agree_over_many_keys
+            }
+            delay {
+                a_delayed_message_is_never_given_before_its_time
+                delayed_messages_are_counted_without_a_claim
+                a_delay_that_is_over_wakes
+                the_stream_shows_a_delayed_message_at_once
+                a_delayed_message_is_made_due_or_cancelled
+                a_delay_holds_its_key
+                a_delay_is_log_time_and_bounded
             }
             live {
                 a_publish_wakes_every_group

@@ -14,6 +14,7 @@ mod settle;
 mod state;
 mod stream;
 mod sweep;
+mod waiting;
 
 use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
@@ -250,7 +251,7 @@ impl LogAdmin for MemoryLog {
     }
 
     async fn cancel(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError> {
-        self.act(|state, _, wakes| state.cancel(id, group, wakes))?
+        self.act(|state, at, wakes| state.cancel(id, group, at.now, wakes))?
     }
 
     async fn make_due(&self, id: MessageId, group: Option<&Group>) -> Result<u64, LogError> {

@@ -6,7 +6,6 @@ use super::kit::{
 };
 use super::{Harness, skip};
 use crate::{LogError, Settled, TopicsMode};
-use std::time::Duration;
 use windlass_core::message::DATA_BYTES_MAX;
 use windlass_core::{Disposition, GroupPolicy, NewMessage};
 
@@ -43,11 +42,8 @@ pub async fn a_refused_send_leaves_the_message_leased_and_publishes_nothing(h: &
     publish(&log, "t", 1).await;
     let held = claim_one(&log, "t", "g").await;
     let too_large = NewMessage::new(topic("out"), vec![0; DATA_BYTES_MAX + 1]);
-    let delayed = NewMessage { delay: Some(Duration::ZERO), ..message("out", "") };
     let undeclared = message("nowhere", "");
-    for (bad, expected) in
-        [(too_large, "too large"), (delayed, "not built"), (undeclared, "declared")]
-    {
+    for (bad, expected) in [(too_large, "too large"), (undeclared, "declared")] {
         let sends = vec![message("out", "good"), bad, message("t", "good")];
         let answer = log.settle(vec![settlement(held.token, sending(sends))]).await.remove(0);
         let text = answer.unwrap_err().to_string();
@@ -66,7 +62,7 @@ pub async fn one_refused_settlement_does_not_spoil_the_batch(h: &dyn Harness) {
     publish(&log, "t", 3).await;
     let claims = claim(&log, "t", "g", 3).await;
     ack(&log, &claims[2]).await;
-    let bad = NewMessage { key: Some("k".into()), ..message("out", "bad") };
+    let bad = NewMessage { key: Some("k".repeat(2_000)), ..message("out", "bad") };
     let answers = log
         .settle(vec![
             settlement(claims[0].token, sending(vec![message("out", "a"), bad])),
@@ -75,7 +71,7 @@ pub async fn one_refused_settlement_does_not_spoil_the_batch(h: &dyn Harness) {
             settlement(claims[0].token, sending(vec![message("out", "d")])),
         ])
         .await;
-    assert!(matches!(answers[0], Err(LogError::NotBuilt(_))), "{answers:?}");
+    assert!(matches!(answers[0], Err(LogError::TooLarge { .. })), "{answers:?}");
     assert!(matches!(answers[1], Ok(Settled::AlreadySettled)), "{answers:?}");
     assert!(matches!(answers[2], Ok(Settled::Applied)), "{answers:?}");
     assert!(matches!(answers[3], Ok(Settled::Applied)), "{answers:?}");

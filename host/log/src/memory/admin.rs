@@ -73,11 +73,12 @@ impl State {
         &mut self,
         id: MessageId,
         group: Option<&Group>,
+        now: Timestamp,
         wakes: &mut Wakes,
     ) -> Result<u64, LogError> {
         let mut changed = 0;
         for place in self.groups_of(id, group)? {
-            if self.groups[place].cancel(id.sequence) {
+            if self.groups[place].cancel(id.sequence, now) {
                 self.let_go(self.groups[place].topic, id.sequence);
                 let (topic, group) = self.names(place);
                 wakes.group(&topic, &group);
@@ -97,7 +98,11 @@ impl State {
     ) -> Result<u64, LogError> {
         let mut changed = 0;
         for place in self.groups_of(id, group)? {
-            if self.groups[place].make_due(id.sequence, now) {
+            let group = &mut self.groups[place];
+            let due = self.topics[group.topic].due.get(&id.sequence);
+            // Of what the group has not come to, only what was given a delay waits.
+            let waits = id.sequence <= group.cursor || due.is_some_and(|due| *due > now);
+            if waits && group.make_due(id.sequence, now) {
                 let (topic, group) = self.names(place);
                 wakes.group(&topic, &group);
                 changed += 1;
@@ -185,7 +190,11 @@ impl State {
             if topic.is_needed(&groups, *sequence) {
                 state.bytes += message.size();
                 state.oldest = state.oldest.or(Some(message.id.millis));
-                state.counts.ready += u64::from(groups.is_empty());
+                let later = topic.due.get(sequence).is_some_and(|due| *due > now);
+                if groups.is_empty() {
+                    state.counts.ready += u64::from(!later);
+                    state.counts.delayed += u64::from(later);
+                }
             } else if !groups.iter().any(|group| group.holds(*sequence)) {
                 state.retained += 1;
             }
@@ -195,14 +204,17 @@ impl State {
 }
 
 pub(super) fn group_counts(topic: &TopicLog, group: &GroupLog, now: Timestamp) -> Counts {
-    let new = topic.messages.range((Bound::Excluded(group.cursor), Bound::Unbounded)).count();
-    let (due, retrying) = group.waiting(now);
+    let behind = (Bound::Excluded(group.cursor), Bound::Unbounded);
+    let new = topic.messages.range(behind).count() as u64 - group.skips();
+    let later = topic.due.range(behind).filter(|(at, due)| **due > now && group.is_patient(**at));
+    let (later, waits) = (later.count() as u64, group.waiting.count(now));
     Counts {
-        ready: new as u64 - group.skips() + due,
-        retrying,
+        ready: new - later + waits.due,
+        delayed: later + waits.delayed,
+        retrying: waits.retrying,
+        parked: waits.parked,
         leased: group.leases.len() as u64,
         dead: group.dead.len() as u64,
-        ..Counts::default()
     }
 }
 

@@ -4,11 +4,15 @@
 
 use super::group::Earlier;
 use super::state::{State, Wakes};
+use super::waiting::Waiting;
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Prefer};
 use crate::error::LogError;
+use crate::inspect::Place;
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 use windlass_core::lease::{Lease, Standing};
+use windlass_core::passing::{PARKED_MAX, Passing, SET_ASIDE_MAX, key_hash};
 use windlass_core::{Timestamp, Token};
 
 impl State {
@@ -28,13 +32,14 @@ impl State {
             Prefer::Order => {
                 self.claim_ended(place, max, now, &mut given);
                 self.claim_due(place, max, now, &mut given);
-                self.claim_new(place, max, &mut given);
+                self.claim_new(place, max, now, &mut given, wakes);
             }
             Prefer::Untried => {
-                self.claim_new(place, max, &mut given);
+                self.claim_new(place, max, now, &mut given, wakes);
                 let group = &mut self.groups[place];
                 let room = group.room().saturating_sub(given.len()).min(max - given.len());
-                given.extend(group.take_least_tried(now, room));
+                let due = group.waiting.take_least_tried(now, room);
+                given.extend(due.into_iter().map(Earlier::waited));
                 self.claim_ended(place, max, now, &mut given);
             }
         }
@@ -54,8 +59,8 @@ impl State {
         let ended: Vec<Lease> = group.leases.ended(now).take(room).cloned().collect();
         let again = |lease: Lease| {
             group.remember_silence(&lease, now);
-            let Lease { sequence, attempt: attempts, first_at, .. } = lease;
-            Earlier { sequence, attempts, first_at: Some(first_at) }
+            let Lease { sequence, attempt: attempts, first_at, key_hash: key, .. } = lease;
+            Earlier { sequence, attempts, first_at: Some(first_at), key }
         };
         given.extend(ended.into_iter().map(again));
     }
@@ -64,31 +69,74 @@ impl State {
     fn claim_due(&mut self, place: usize, max: usize, now: Timestamp, given: &mut Vec<Earlier>) {
         let group = &mut self.groups[place];
         let most = (max - given.len()).min(group.room());
-        given.extend(std::iter::from_fn(|| group.take_due(now)).take(most));
+        let due = std::iter::from_fn(|| group.waiting.take_due(now)).take(most);
+        given.extend(due.map(Earlier::waited));
     }
 
-    /// New ones, by sequence.
-    fn claim_new(&mut self, place: usize, max: usize, given: &mut Vec<Earlier>) {
+    /// New ones, by sequence; what must wait is passed into a place of its own, at most so many.
+    fn claim_new(
+        &mut self,
+        place: usize,
+        max: usize,
+        now: Timestamp,
+        given: &mut Vec<Earlier>,
+        wakes: &mut Wakes,
+    ) {
         let group = &mut self.groups[place];
         let not_leased = given.iter().filter(|one| group.leases.get(one.sequence).is_none());
         let room = group.room().saturating_sub(not_leased.count());
         let after = (Bound::Excluded(group.cursor), Bound::Unbounded);
         let mut room = room.min(max - given.len());
-        let mut skipped = Vec::new();
-        for (sequence, _) in self.topics[group.topic].messages.range(after) {
+        let mut taken: HashSet<u64> = given.iter().filter_map(|one| one.key).collect();
+        let (mut aside, mut later, mut skipped) = (0, None, Vec::new());
+        let at = group.topic;
+        let topic = &self.topics[at];
+        for (sequence, message) in topic.messages.range(after) {
             if room == 0 {
                 break;
             }
-            if group.pass(*sequence) {
-                given.push(Earlier { sequence: *sequence, attempts: 0, first_at: None });
+            let (sequence, key) = (*sequence, message.key.as_deref().map(key_hash));
+            let busy = key.is_some_and(|key| taken.contains(&key) || group.is_busy(key));
+            let due = topic.due.get(&sequence).copied();
+            let due = due.filter(|_| !group.is_hurried(sequence));
+            let passing = group.passing(sequence, busy, due, now);
+            let (wait, full) = match passing {
+                Passing::Skip | Passing::Give => (None, false),
+                Passing::Park => (Some(Place::Parked), group.waiting.parked() >= PARKED_MAX),
+                Passing::Delay(_) => (Some(Place::Delayed), false),
+            };
+            if full || (wait.is_some() && aside == SET_ASIDE_MAX) {
+                // What is behind it is for the next claim.
+                later = (!full).then_some(now).or(later);
+                break;
+            }
+            group.pass(sequence);
+            let (attempts, first_at, last_at) = (0, None, None);
+            if let Some(place) = wait {
+                aside += 1;
+                let due = due.unwrap_or_default();
+                if place == Place::Delayed {
+                    later = Some(later.map_or(due, |later: Timestamp| later.min(due)));
+                }
+                let waiting = Waiting { place, due, attempts, first_at, last_at, key };
+                group.waiting.enter(sequence, waiting);
+            } else if passing == Passing::Give {
+                taken.extend(key);
+                given.push(Earlier { sequence, attempts, first_at, key });
                 room -= 1;
             } else {
-                skipped.push(*sequence);
+                skipped.push(sequence);
             }
         }
-        let topic = group.topic;
         for sequence in skipped {
-            self.let_go(topic, sequence);
+            self.let_go(at, sequence);
+        }
+        if let Some(when) = later {
+            if when <= now {
+                let (topic, group) = self.names(place);
+                wakes.group(&topic, &group);
+            }
+            self.look_by(when, wakes);
         }
     }
 
@@ -115,7 +163,7 @@ impl State {
             heard_at: now,
             first_at: earlier.first_at.unwrap_or(now),
             size: message.size(),
-            key_hash: None,
+            key_hash: earlier.key,
             worker: Arc::clone(&request.worker),
             slot: 0,
         };
@@ -171,7 +219,7 @@ impl State {
                 self.note_buried(place);
             }
             let group = &self.groups[place];
-            for later in [group.leases.next_end_after(now), group.next_due_after(now)] {
+            for later in [group.leases.next_end_after(now), group.waiting.next_due_after(now)] {
                 next = later.map_or(next, |later| next.min(later));
             }
         }

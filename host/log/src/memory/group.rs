@@ -4,30 +4,22 @@
 //! Owns the moves between these places, so that a message is never in two of them or in none.
 //! Knows nothing of messages, topics or clocks.
 
-use crate::api::UNTRIED_LOOK;
+use super::waiting::{Waiting, WaitingRoom};
 use crate::inspect::{Pending, Place};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
 use windlass_core::history::{TEXT_BYTES_MAX, cut, gives_way};
 use windlass_core::lease::{Lease, LeaseBook};
+use windlass_core::passing::{Passing, passing};
 use windlass_core::{AttemptRecord, Group, GroupPolicy, History, MessageId, Sequence, Timestamp};
 
 /// The outcome of an attempt whose worker never answered.
 const LEASE_ENDED: &str = "lease-ended";
 const LEASE_ENDED_TEXT: &str = "the lease ended without an answer";
 
-/// A delivery that waits for its time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Waiting {
-    due: Timestamp,
-    attempts: u32,
-    first_at: Option<Timestamp>,
-    last_at: Option<Timestamp>,
-}
-
 /// A delivery given up.
 #[derive(Debug, Clone)]
 pub(super) struct Dead {
+    key: Option<u64>,
     pub(super) reason: String,
     pub(super) attempts: u32,
     pub(super) at: Timestamp,
@@ -54,11 +46,12 @@ pub(super) struct GroupLog {
     /// It was deleted.
     pub(super) gone: bool,
     pub(super) dead: BTreeMap<Sequence, Dead>,
-    waiting: BTreeMap<Sequence, Waiting>,
-    by_due: BTreeSet<(Timestamp, Sequence)>,
+    pub(super) waiting: WaitingRoom,
     past: HashMap<Sequence, Past>,
     /// Cancelled before it came to them.
     skipped: BTreeSet<Sequence>,
+    /// Made due before it came to them.
+    hurried: BTreeSet<Sequence>,
     /// Given up since somebody last asked, where copies are wanted.
     buried: Vec<(Sequence, String)>,
     /// Dead letters whose copy was not taken.
@@ -71,6 +64,15 @@ pub(super) struct Earlier {
     pub(super) sequence: Sequence,
     pub(super) attempts: u32,
     pub(super) first_at: Option<Timestamp>,
+    pub(super) key: Option<u64>,
+}
+
+impl Earlier {
+    /// What waited.
+    pub(super) fn waited((sequence, waiting): (Sequence, Waiting)) -> Self {
+        let Waiting { attempts, first_at, key, .. } = waiting;
+        Self { sequence, attempts, first_at, key }
+    }
 }
 
 /// A record of nothing but an outcome.
@@ -95,10 +97,10 @@ impl GroupLog {
             leases: LeaseBook::default(),
             gone: false,
             dead: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            by_due: BTreeSet::new(),
+            waiting: WaitingRoom::default(),
             past: HashMap::new(),
             skipped: BTreeSet::new(),
+            hurried: BTreeSet::new(),
             buried: Vec::new(),
             copies_missed: 0,
         }
@@ -114,7 +116,7 @@ impl GroupLog {
     pub(super) fn needs(&self, sequence: Sequence) -> bool {
         (sequence > self.cursor && !self.skipped.contains(&sequence))
             || self.leases.get(sequence).is_some()
-            || self.waiting.contains_key(&sequence)
+            || self.waiting.get(sequence).is_some()
     }
 
     /// Whether this group must still settle the message or has buried it.
@@ -194,29 +196,44 @@ impl GroupLog {
     }
 
     /// Done with it: the lease is out and nothing is kept.
-    pub(super) fn finish(&mut self, sequence: Sequence) {
-        self.leases.remove(sequence);
-        self.past.remove(&sequence);
+    pub(super) fn finish(&mut self, lease: &Lease, now: Timestamp) {
+        self.leases.remove(lease.sequence);
+        self.past.remove(&lease.sequence);
+        self.free(lease.key_hash, now);
+    }
+
+    /// Whether a message of this key is leased or waits.
+    pub(super) fn is_busy(&self, key: u64) -> bool {
+        self.leases.has_key(key) || self.waiting.has_key(key)
+    }
+
+    /// The way is free for the next message of a key.
+    fn free(&mut self, key: Option<u64>, now: Timestamp) {
+        if let Some(key) = key {
+            self.waiting.unpark(key, now);
+        }
     }
 
     /// From leased to waiting, with so many attempts behind it.
     pub(super) fn put_back(&mut self, lease: &Lease, attempts: u32, due: Timestamp) {
         self.leases.remove(lease.sequence);
-        self.wait(
-            lease.sequence,
-            Waiting {
-                due,
-                attempts,
-                first_at: Some(lease.first_at),
-                last_at: Some(lease.claimed_at),
-            },
-        );
+        let waiting = Waiting {
+            place: Place::Retrying,
+            due,
+            attempts,
+            first_at: Some(lease.first_at),
+            last_at: Some(lease.claimed_at),
+            key: lease.key_hash,
+        };
+        self.waiting.enter(lease.sequence, waiting);
     }
 
     /// From leased to dead.
     pub(super) fn give_up(&mut self, lease: &Lease, reason: &str, now: Timestamp) {
         self.leases.remove(lease.sequence);
-        let dead = Dead { reason: reason.to_owned(), attempts: lease.attempt, at: now };
+        let (key, attempts) = (lease.key_hash, lease.attempt);
+        let dead = Dead { key, reason: reason.to_owned(), attempts, at: now };
+        self.free(key, now);
         self.dead.insert(lease.sequence, dead);
         if self.policy.dead_letter_topic.is_some() {
             self.buried.push((lease.sequence, reason.to_owned()));
@@ -229,35 +246,62 @@ impl GroupLog {
     }
 
     /// Settles a message that is new, leased or waits; whether it did.
-    pub(super) fn cancel(&mut self, sequence: Sequence) -> bool {
+    pub(super) fn cancel(&mut self, sequence: Sequence, now: Timestamp) -> bool {
         if sequence > self.cursor {
             return self.skipped.insert(sequence);
         }
-        let waited = self.waiting.remove(&sequence);
-        if let Some(waiting) = waited {
-            self.by_due.remove(&(waiting.due, sequence));
-        }
-        if waited.is_none() && self.leases.remove(sequence).is_none() {
+        let freed = if let Some(waited) = self.waiting.take(sequence) {
+            waited.key.filter(|_| waited.place != Place::Parked)
+        } else if let Some(lease) = self.leases.remove(sequence) {
+            lease.key_hash
+        } else {
             return false;
-        }
+        };
         self.past.remove(&sequence);
+        self.free(freed, now);
         true
     }
 
     /// Makes due what waits for a time; whether it did.
     pub(super) fn make_due(&mut self, sequence: Sequence, now: Timestamp) -> bool {
-        let Some(waiting) = self.waiting.get(&sequence).copied().filter(|one| one.due > now) else {
+        if sequence > self.cursor {
+            return !self.skipped.contains(&sequence) && self.hurried.insert(sequence);
+        }
+        let waits = |one: &&Waiting| one.due > now && one.place != Place::Parked;
+        let Some(waiting) = self.waiting.get(sequence).filter(waits).copied() else {
             return false;
         };
-        self.by_due.remove(&(waiting.due, sequence));
-        self.wait(sequence, Waiting { due: now, ..waiting });
+        self.waiting.take(sequence);
+        self.waiting.enter(sequence, Waiting { due: now, ..waiting });
         true
     }
 
-    /// Moves the cursor over a message; whether it is to be handled.
-    pub(super) fn pass(&mut self, sequence: Sequence) -> bool {
+    /// What becomes of the next message, due at `due` where it was given a delay.
+    pub(super) fn passing(
+        &self,
+        sequence: Sequence,
+        key_busy: bool,
+        due: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Passing {
+        passing(self.skipped.contains(&sequence), key_busy, due, now)
+    }
+
+    /// Moves the cursor over a message.
+    pub(super) fn pass(&mut self, sequence: Sequence) {
         self.cursor = sequence;
-        !self.skipped.remove(&sequence)
+        self.skipped.remove(&sequence);
+        self.hurried.remove(&sequence);
+    }
+
+    /// Whether a message not read yet was made due.
+    pub(super) fn is_hurried(&self, sequence: Sequence) -> bool {
+        self.hurried.contains(&sequence)
+    }
+
+    /// Whether a message that was given a delay and not read yet is still to wait for it.
+    pub(super) fn is_patient(&self, sequence: Sequence) -> bool {
+        !self.skipped.contains(&sequence) && !self.hurried.contains(&sequence)
     }
 
     /// How many messages it will not read.
@@ -279,9 +323,12 @@ impl GroupLog {
 
     /// From dead to waiting, with fresh attempts and due at once.
     pub(super) fn redrive(&mut self, sequence: Sequence, now: Timestamp) {
-        if self.dead.remove(&sequence).is_some() {
-            self.wait(sequence, Waiting { due: now, attempts: 0, first_at: None, last_at: None });
-        }
+        let Some(dead) = self.dead.remove(&sequence) else { return };
+        let busy = dead.key.is_some_and(|key| self.is_busy(key));
+        let (place, due) =
+            if busy { (Place::Parked, Timestamp(0)) } else { (Place::Retrying, now) };
+        let (attempts, first_at, last_at, key) = (0, None, None, dead.key);
+        self.waiting.enter(sequence, Waiting { place, due, attempts, first_at, last_at, key });
     }
 
     /// Forgets the dead; which they were.
@@ -293,83 +340,33 @@ impl GroupLog {
         dead
     }
 
-    /// Takes out the first one that is due, by due time and sequence.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<Earlier> {
-        let (due, sequence) = *self.by_due.first()?;
-        if due > now {
-            return None;
-        }
-        self.by_due.pop_first();
-        let waiting = self.waiting.remove(&sequence)?;
-        let Waiting { attempts, first_at, .. } = waiting;
-        Some(Earlier { sequence, attempts, first_at })
-    }
-
-    /// Takes out those with the fewest attempts of what is due, then by due time and sequence.
-    pub(super) fn take_least_tried(&mut self, now: Timestamp, most: usize) -> Vec<Earlier> {
-        let due = self.by_due.iter().take_while(|(due, _)| *due <= now).take(UNTRIED_LOOK);
-        let tried = |(due, sequence): &(Timestamp, Sequence)| {
-            let attempts = self.waiting.get(sequence).map_or(0, |waiting| waiting.attempts);
-            (attempts, *due, *sequence)
-        };
-        let mut due: Vec<_> = due.map(tried).collect();
-        due.sort_unstable();
-        due.truncate(most);
-        let take = |(_, due, sequence)| {
-            self.by_due.remove(&(due, sequence));
-            let Waiting { attempts, first_at, .. } = self.waiting.remove(&sequence)?;
-            Some(Earlier { sequence, attempts, first_at })
-        };
-        due.into_iter().filter_map(take).collect()
-    }
-
     /// A delivery that is leased or waits.
     pub(super) fn pending(&self, id: MessageId, now: Timestamp) -> Option<Pending> {
         if let Some(lease) = self.leases.get(id.sequence) {
             return Some(Pending::leased(id, lease, now));
         }
-        let waiting = self.waiting.get(&id.sequence)?;
+        let waiting = self.waiting.get(id.sequence)?;
         Some(Pending {
             id,
-            place: Place::Retrying,
+            place: waiting.place,
             worker: None,
             idle: None,
             attempts: waiting.attempts,
             first_at: waiting.first_at,
             last_at: waiting.last_at,
-            until: Some(waiting.due),
+            until: (waiting.place != Place::Parked).then_some(waiting.due),
         })
     }
 
     /// What is leased or waits behind a message, in order.
     pub(super) fn pending_after(&self, after: Sequence) -> BTreeSet<Sequence> {
-        let behind = (Bound::Excluded(after), Bound::Unbounded);
-        let waiting = self.waiting.range(behind).map(|(sequence, _)| *sequence);
+        let waiting = self.waiting.after(after);
         let leased = self.leases.iter().map(|lease| lease.sequence);
         waiting.chain(leased.filter(|sequence| *sequence > after)).collect()
     }
 
-    /// How many wait and are due, and how many wait for their time.
-    pub(super) fn waiting(&self, now: Timestamp) -> (u64, u64) {
-        let due = self.by_due.iter().take_while(|(due, _)| *due <= now).count() as u64;
-        (due, self.waiting.len() as u64 - due)
-    }
-
-    /// When the next one becomes due that is not due at `now`.
-    pub(super) fn next_due_after(&self, now: Timestamp) -> Option<Timestamp> {
-        let later = (now.0.checked_add(1).map(Timestamp)?, Sequence(0));
-        self.by_due.range(later..).next().map(|(due, _)| *due)
-    }
-
     /// Whether a lease ended or a waiting one became due, from `since` until `now`.
     pub(super) fn stirred(&self, since: Timestamp, now: Timestamp) -> bool {
-        let due = self.by_due.range((since, Sequence(0))..).next();
-        due.is_some_and(|(due, _)| *due <= now)
-            || self.leases.ended(now).any(|lease| lease.until >= since)
-    }
-
-    fn wait(&mut self, sequence: Sequence, waiting: Waiting) {
-        self.by_due.insert((waiting.due, sequence));
-        self.waiting.insert(sequence, waiting);
+        self.waiting.stirred(since, now) || self.leases.ended(now).any(|lease| lease.until >= since)
     }
 }

@@ -31,7 +31,7 @@ impl State {
         Some(MessageState {
             topic: topic.name.clone(),
             id,
-            due: None,
+            due: topic.due.get(&id.sequence).copied(),
             message: topic.messages.get(&id.sequence).cloned(),
             groups: groups.collect(),
         })
@@ -49,7 +49,11 @@ impl State {
         let place = match (&pending, &dead) {
             (Some(pending), _) => pending.place,
             (None, Some(_)) => Place::Dead,
-            (None, None) if group.needs(id.sequence) => Place::New,
+            (None, None) if group.needs(id.sequence) => {
+                let due = self.topics[group.topic].due.get(&id.sequence);
+                let waits = due.is_some_and(|due| *due > now) && group.is_patient(id.sequence);
+                if waits { Place::Delayed } else { Place::New }
+            }
             (None, None) => Place::Settled,
         };
         let told = pending.is_some() || dead.is_some();

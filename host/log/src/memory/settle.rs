@@ -30,7 +30,9 @@ impl State {
             return Ok(Settled::LeaseLost);
         };
         // A freed place and a released message are there at once; a retry when the alarm says so.
-        let tell = group.room() == 0 || disposition == Disposition::Release;
+        // So is what was parked behind it.
+        let tell =
+            group.room() == 0 || disposition == Disposition::Release || lease.key_hash.is_some();
         let settled = match disposition {
             Disposition::Ack { sends } => self.ack(place, &lease, sends, at, wakes)?,
             Disposition::Retry { delay, counted } => {
@@ -74,7 +76,7 @@ impl State {
         wakes: &mut Wakes,
     ) -> Result<Settled, LogError> {
         self.check(&sends)?;
-        self.groups[place].finish(lease.sequence);
+        self.groups[place].finish(lease, at.now);
         for send in sends {
             self.store(send, at, wakes);
         }

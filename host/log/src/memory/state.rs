@@ -40,6 +40,8 @@ pub(super) struct TopicLog {
     pub(super) name: Topic,
     /// The one stored copy of each message.
     pub(super) messages: BTreeMap<Sequence, Arc<Message>>,
+    /// When those may first be handled that were given a delay.
+    pub(super) due: BTreeMap<Sequence, Timestamp>,
     /// Its groups, by name: places in [`State::groups`].
     pub(super) groups: BTreeMap<Group, usize>,
     /// Messages stored while no group was there, for the first one that starts at or before them:
@@ -130,6 +132,9 @@ impl State {
         };
         self.last = id;
         wakes.topic(&new.topic);
+        if let Some(due) = validate::due(&new, at.now) {
+            self.topics[topic].due.insert(id.sequence, due);
+        }
         let message = Message {
             id,
             topic: new.topic,
@@ -207,6 +212,7 @@ impl State {
         self.topics.push(TopicLog {
             name: name.clone(),
             messages: BTreeMap::new(),
+            due: BTreeMap::new(),
             groups: BTreeMap::new(),
             unclaimed: vec![(self.last.sequence, None)],
             samples: VecDeque::new(),

@@ -34,7 +34,8 @@ impl State {
             }
             bytes += message.size();
             let (id, message) = (message.id, Some(Arc::clone(message)));
-            messages.push(ReadMessage { id, due: None, message });
+            let due = topic.and_then(|topic| topic.due.get(&id.sequence).copied());
+            messages.push(ReadMessage { id, due, message });
         }
         let last = messages.last().map_or(position, |last| last.id.sequence);
         ReadPage { gap, messages, position: if more { last } else { last.max(gone) }, more }

@@ -90,6 +90,7 @@ impl TopicLog {
     fn remove(&mut self, sequence: Sequence) {
         if self.messages.remove(&sequence).is_some() {
             self.gone = self.gone.max(sequence);
+            self.due.remove(&sequence);
         }
     }
 

@@ -30,6 +30,7 @@ impl Writer {
             attempts: lease.attempt,
             failures,
             size: lease.size,
+            key_hash: lease.key_hash,
         });
     }
 
@@ -43,6 +44,7 @@ impl Writer {
             }
         }
         self.pending.groups.insert(row.group);
+        self.free_key(row.group, row.key_hash, row.at);
         self.pending.dead.push(row);
     }
 
@@ -114,6 +116,7 @@ impl Writer {
             attempts: before.attempts,
             failures: before.failures + 1,
             size: before.size,
+            key_hash: before.key_hash,
         });
         Ok(())
     }

@@ -217,7 +217,7 @@ impl Cache {
         }
         let row = query(
             "select g.topic, g.name, g.cursor, g.passed, g.passed_bytes, g.version, g.policy, t.name,
-                    g.waiting, g.dead, g.skips
+                    g.waiting, g.dead, g.skips, g.parked
                from grp g join topic t on t.id = g.topic where g.id = ?",
         )
         .bind(id.cast_signed())
@@ -246,6 +246,7 @@ impl Cache {
             waiting: unsigned(&row, 8)?,
             dead: unsigned(&row, 9)?,
             skips: unsigned(&row, 10)?,
+            parked: unsigned(&row, 11)?,
             full: false,
         };
         if let Some(known) = known {

@@ -1,16 +1,33 @@
 //! Settling one message without handling it, and making one due.
 //!
-//! A message that a group has not come to yet gets a row in `skip`; a group that has such rows takes
-//! them out as its cursor passes them, one that has none does nothing for it.
+//! What is decided on a message that a group has not come to yet is a row in `skip`; a group that has
+//! such rows takes them out as its cursor passes them, one that has none does nothing for it.
 
 use super::cache::{next_due, unsigned};
 use super::command::Fail;
-use super::show;
+use super::pending::WaitingState;
+use super::show::{self, Stored};
 use super::writer::Writer;
 use crate::error::LogError;
 use sqlx::{Row, query};
 use std::collections::BTreeSet;
 use windlass_core::{Group, MessageId, Sequence};
+
+/// What was decided on messages before a group came to them.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    /// Not to be handled.
+    pub(super) cancelled: BTreeSet<Sequence>,
+    /// Not to wait for their time.
+    pub(super) hurried: BTreeSet<Sequence>,
+}
+
+impl Marks {
+    /// Whether there are any.
+    pub(super) fn any(&self) -> bool {
+        !self.cancelled.is_empty() || !self.hurried.is_empty()
+    }
+}
 
 impl Writer {
     /// Settles a message without handling it; in how many groups something changed.
@@ -19,12 +36,12 @@ impl Writer {
         id: MessageId,
         group: Option<&Group>,
     ) -> Result<u64, Fail> {
-        let (size, groups) = self.groups_of(id, group).await?;
+        let (stored, groups) = self.groups_of(id, group).await?;
         let mut changed = 0;
         for group in groups {
             let done = match self.cache.group_row(group) {
                 Some(row) if id.sequence > row.cursor => {
-                    self.skip(group, id.sequence, size).await?
+                    self.skip(group, id.sequence, stored.size).await?
                 }
                 Some(_) => self.cancel_delivery(group, id.sequence).await?,
                 None => false,
@@ -40,10 +57,16 @@ impl Writer {
         id: MessageId,
         group: Option<&Group>,
     ) -> Result<u64, Fail> {
-        let (_, groups) = self.groups_of(id, group).await?;
+        let (stored, groups) = self.groups_of(id, group).await?;
         let now = self.time.now();
         let mut changed = 0;
         for group in groups {
+            if self.cache.group_row(group).is_none_or(|row| id.sequence > row.cursor) {
+                let waits = stored.due.is_some_and(|due| due > now);
+                let done = waits && self.mark(group, id.sequence, stored.size, true).await?;
+                changed += u64::from(done);
+                continue;
+            }
             let (conn, cache) = self.parts()?;
             let moved = query(
                 "update waiting set due = ?1
@@ -65,29 +88,54 @@ impl Writer {
         Ok(changed)
     }
 
-    /// The size of a stored message, and the groups that are meant of its topic.
+    /// A stored message, and the groups that are meant of its topic.
     async fn groups_of(
         &mut self,
         id: MessageId,
         group: Option<&Group>,
-    ) -> Result<(u64, Vec<u64>), Fail> {
+    ) -> Result<(Stored, Vec<u64>), Fail> {
         self.flush().await?;
         let (conn, _) = self.parts()?;
         let Some(stored) = show::find(conn, id).await? else {
             return Err(LogError::NoMessage(id).into());
         };
-        Ok((stored.size, self.groups_meant(&stored.name, group).await?))
+        let groups = self.groups_meant(&stored.name, group).await?;
+        Ok((stored, groups))
     }
 
     /// Has the group's cursor pass a message by; whether it was not to already.
     async fn skip(&mut self, group: u64, sequence: Sequence, size: u64) -> Result<bool, Fail> {
+        let (conn, _) = self.parts()?;
+        let was_made_due =
+            query("update skip set hurry = 0 where grp = ? and seq = ? and hurry = 1")
+                .bind(group.cast_signed())
+                .bind(sequence.0.cast_signed())
+                .execute(conn)
+                .await?;
+        if was_made_due.rows_affected() > 0 {
+            self.pending.groups.insert(group);
+            return Ok(true);
+        }
+        self.mark(group, sequence, size, false).await
+    }
+
+    /// Notes what was decided on a message, unless something was already.
+    async fn mark(
+        &mut self,
+        group: u64,
+        sequence: Sequence,
+        size: u64,
+        hurry: bool,
+    ) -> Result<bool, Fail> {
         let (conn, cache) = self.parts()?;
-        let inserted = query("insert or ignore into skip(grp, seq, size) values (?, ?, ?)")
-            .bind(group.cast_signed())
-            .bind(sequence.0.cast_signed())
-            .bind(size.cast_signed())
-            .execute(&mut *conn)
-            .await?;
+        let inserted =
+            query("insert or ignore into skip(grp, seq, size, hurry) values (?, ?, ?, ?)")
+                .bind(group.cast_signed())
+                .bind(sequence.0.cast_signed())
+                .bind(size.cast_signed())
+                .bind(hurry)
+                .execute(&mut *conn)
+                .await?;
         if inserted.rows_affected() == 0 {
             return Ok(false);
         }
@@ -95,69 +143,78 @@ impl Writer {
             row.skips += 1;
         }
         self.write_skips(group).await?;
+        self.touched.again.insert(group);
         Ok(true)
     }
 
     /// Takes a delivery out; whether there was one.
     async fn cancel_delivery(&mut self, group: u64, sequence: Sequence) -> Result<bool, Fail> {
         let Some(row) = self.cache.group_row_mut(group) else { return Ok(false) };
-        let failures = if let Some(lease) = row.unlease(sequence, &mut self.pending.slots) {
-            lease.failures
+        let (failures, freed) = if let Some(lease) = row.unlease(sequence, &mut self.pending.slots)
+        {
+            (lease.failures, lease.key_hash)
         } else {
             let (conn, cache) = self.parts()?;
-            let gone = query("delete from waiting where grp = ? and seq = ? returning failures")
-                .bind(group.cast_signed())
-                .bind(sequence.0.cast_signed())
-                .fetch_all(&mut *conn)
-                .await?;
+            let gone = query(
+                "delete from waiting where grp = ? and seq = ?
+                 returning failures, key_hash, state",
+            )
+            .bind(group.cast_signed())
+            .bind(sequence.0.cast_signed())
+            .fetch_all(&mut *conn)
+            .await?;
             let Some(gone) = gone.first() else { return Ok(false) };
             let due = next_due(conn, group).await?;
+            let parked = unsigned(gone, 2)? == WaitingState::Parked as u64;
             if let Some(row) = cache.group_row_mut(group) {
                 row.waiting = row.waiting.saturating_sub(1);
+                row.parked = row.parked.saturating_sub(u64::from(parked));
                 row.next_due = due;
             }
-            gone.try_get(0)?
+            let key = gone.try_get::<Option<i64>, _>(1)?.map(i64::cast_unsigned);
+            (gone.try_get(0)?, key.filter(|_| !parked))
         };
         if failures > 0 {
             self.pending.history_done.entry(group).or_default().push(sequence.0);
         }
         self.pending.groups.insert(group);
         self.let_go(group, sequence);
+        let now = self.time.now();
+        self.free_key(group, freed, now);
         Ok(true)
     }
 
-    /// Takes out the cancelled messages that the cursor is about to pass, up to `last`.
-    pub(super) async fn take_skips(
-        &mut self,
-        group: u64,
-        last: Option<Sequence>,
-    ) -> Result<BTreeSet<Sequence>, Fail> {
-        let (Some(last), Some(row)) = (last, self.cache.group_row(group)) else {
-            return Ok(BTreeSet::new());
-        };
-        if row.skips == 0 {
-            return Ok(BTreeSet::new());
+    /// What was decided on messages that the cursor is about to pass, up to `last`.
+    pub(super) async fn marks(&mut self, group: u64, last: Sequence) -> Result<Marks, Fail> {
+        let mut marks = Marks::default();
+        if self.cache.group_row(group).is_none_or(|row| row.skips == 0) {
+            return Ok(marks);
         }
-        let (conn, cache) = self.parts()?;
-        let rows = query("delete from skip where grp = ? and seq <= ? returning seq")
+        let (conn, _) = self.parts()?;
+        let rows = query("select seq, hurry from skip where grp = ? and seq <= ?")
             .bind(group.cast_signed())
             .bind(last.0.cast_signed())
             .fetch_all(conn)
             .await?;
-        let mut taken = BTreeSet::new();
         for row in &rows {
-            taken.insert(Sequence(unsigned(row, 0)?));
+            let sequence = Sequence(unsigned(row, 0)?);
+            let of = if unsigned(row, 1)? == 0 { &mut marks.cancelled } else { &mut marks.hurried };
+            of.insert(sequence);
         }
-        if let Some(row) = cache.group_row_mut(group) {
-            row.skips = row.skips.saturating_sub(taken.len() as u64);
-        }
-        if !taken.is_empty() {
-            self.write_skips(group).await?;
-        }
-        for sequence in &taken {
-            self.let_go(group, *sequence);
-        }
-        Ok(taken)
+        Ok(marks)
+    }
+
+    /// Takes out the marks that the cursor has passed.
+    pub(super) async fn drop_marks(&mut self, group: u64) -> Result<(), Fail> {
+        let (conn, cache) = self.parts()?;
+        let Some(row) = cache.group_row_mut(group) else { return Ok(()) };
+        let gone = query("delete from skip where grp = ? and seq <= ?")
+            .bind(group.cast_signed())
+            .bind(row.cursor.0.cast_signed())
+            .execute(conn)
+            .await?;
+        row.skips = row.skips.saturating_sub(gone.rows_affected());
+        self.write_skips(group).await
     }
 
     async fn write_skips(&mut self, group: u64) -> Result<(), Fail> {

@@ -17,9 +17,6 @@ use windlass_core::{GroupPolicy, Sequence, Timestamp};
 const DUE: &str = "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.key_hash, m.record
     from waiting w left join message m on m.id = ?1 + w.seq
     where w.grp = ?2 and w.state < 2 and w.due <= ?3 order by w.due, w.seq limit ?4";
-/// What lies behind a cursor.
-const NEW: &str =
-    "select id, size, record from message where id > ? and id <= ? order by id limit ?";
 /// The same of those that have been tried least, of the first so many that are due. Their order is
 /// a sort of these; the inner part walks the index of what is due.
 const LEAST_TRIED: &str = "select w.seq, w.size, w.attempts, w.failures, w.first_at, w.key_hash,
@@ -222,92 +219,13 @@ impl Writer {
         }
         Ok(())
     }
-
-    /// New messages, by sequence.
-    async fn claim_new(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
-        loop {
-            let at = self.cache.group_row(claiming.group).map(|row| (row.cursor, row.skips));
-            self.claim_next(claiming).await?;
-            // Behind cancelled messages there may be others.
-            let now_at = self.cache.group_row(claiming.group).map(|row| row.cursor);
-            if at.is_none_or(|(cursor, skips)| skips == 0 || Some(cursor) == now_at) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The next so many new messages.
-    async fn claim_next(&mut self, claiming: &mut Claiming) -> Result<(), Fail> {
-        let limit = self.in_flight_room(claiming);
-        let (Some(group), Some(topic)) =
-            (self.cache.group_row(claiming.group), self.cache.topic_row(claiming.topic))
-        else {
-            return Ok(());
-        };
-        if limit == 0 || group.passed >= topic.published {
-            return Ok(());
-        }
-        let (cursor, name, alone) = (group.cursor, topic.name.clone(), topic.groups.len() == 1);
-        if let Some(messages) = self.cache.tail.after(&name, cursor, limit) {
-            if alone && let Some(last) = messages.last() {
-                self.cache.tail.trim(&name, last.sequence());
-            }
-            let last = messages.last().map(|message| message.sequence());
-            let skipped = self.take_skips(claiming.group, last).await?;
-            for message in messages {
-                let before = self.pass(claiming, message.sequence(), message.size());
-                if !skipped.contains(&message.sequence()) {
-                    self.grant(claiming, before, message).await?;
-                }
-            }
-            return Ok(());
-        }
-        if self.pending.hides_rows() {
-            self.flush_rows().await?;
-        }
-        let limit = limit.min(self.rows_at_once(claiming));
-        let (conn, _) = self.parts()?;
-        let rows = query(NEW)
-            .bind(claiming.topic.rowid(cursor))
-            .bind(claiming.topic.rowid(Sequence::MAX))
-            .bind(limit as i64)
-            .fetch_all(conn)
-            .await?;
-        let last = match rows.last() {
-            Some(row) => Some(TopicId::sequence(row.try_get(0)?)),
-            None => None,
-        };
-        let skipped = self.take_skips(claiming.group, last).await?;
-        for row in rows {
-            let sequence = TopicId::sequence(row.try_get(0)?);
-            let before = self.pass(claiming, sequence, unsigned(&row, 1)?);
-            if skipped.contains(&sequence) {
-                continue;
-            }
-            match record::decode_message(&name, sequence, row.try_get(2)?) {
-                Ok(message) => self.grant(claiming, before, Arc::new(message)).await?,
-                Err(record::Unreadable) => self.bury_unreadable(claiming, &before)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Moves the cursor over one message.
-    fn pass(&mut self, claiming: &Claiming, sequence: Sequence, size: u64) -> Before {
-        if let Some(group) = self.cache.group_row_mut(claiming.group) {
-            group.cursor = sequence;
-            group.passed += 1;
-            group.passed_bytes += size;
-        }
-        self.pending.groups.insert(claiming.group);
-        Before { sequence, size, attempts: 0, failures: 0, first_at: None, key_hash: None }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sqlite::cache::NEXT_DUE;
+    use crate::sqlite::fresh::NEW;
     use crate::sqlite::grant::BY_SEQUENCE;
     use sqlx::{ConnectOptions, Connection};
 

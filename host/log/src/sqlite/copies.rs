@@ -32,7 +32,7 @@ impl Writer {
             }
             // Their data goes into the file, and out of memory.
             let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
-            self.pending.flush_rows(conn).await?;
+            self.pending.flush_rows(conn, &mut self.cache).await?;
         }
         Ok(())
     }

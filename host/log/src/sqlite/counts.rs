@@ -27,7 +27,10 @@ pub(super) struct GroupRow {
     pub(super) cursor: u64,
     pub(super) passed: u64,
     pub(super) passed_bytes: u64,
+    /// Cancelled, and still to be passed by its cursor.
     pub(super) skips: u64,
+    /// Given a delay that is not over, and not read yet.
+    pub(super) later: u64,
     pub(super) copies_missed: u64,
     pub(super) policy: GroupPolicy,
     pub(super) waiting: Waiting,
@@ -48,8 +51,9 @@ pub(super) struct Waiting {
 impl GroupRow {
     fn counts(&self, published: u64) -> Counts {
         Counts {
-            ready: published.saturating_sub(self.passed + self.skips) + self.waiting.due,
-            delayed: self.waiting.delayed,
+            ready: published.saturating_sub(self.passed + self.skips + self.later)
+                + self.waiting.due,
+            delayed: self.later + self.waiting.delayed,
             retrying: self.waiting.retrying,
             parked: self.waiting.parked,
             leased: self.leased,
@@ -106,7 +110,8 @@ async fn topic_state(
         });
     }
     if groups.is_empty() {
-        counts.ready = needed.messages;
+        counts.delayed = delayed_unclaimed(conn, &topic, now).await?;
+        counts.ready = needed.messages.saturating_sub(counts.delayed);
     }
     let oldest = oldest(conn, &topic, &needed).await?;
     Ok(TopicState {
@@ -117,6 +122,27 @@ async fn topic_state(
         oldest,
         groups: states,
     })
+}
+
+/// How many messages wait for a first group and for their time.
+async fn delayed_unclaimed(
+    conn: &mut SqliteConnection,
+    topic: &TopicRow,
+    now: Timestamp,
+) -> sqlx::Result<u64> {
+    let rows = query("select seq from delayed where topic = ? and due > ?")
+        .bind(topic.id.0.cast_signed())
+        .bind(now.0.cast_signed())
+        .fetch_all(conn)
+        .await?;
+    let mut delayed = 0;
+    for row in &rows {
+        let sequence = unsigned(row, 0)?;
+        let holds =
+            |range: &Unclaimed| sequence > range.lo && range.hi.is_none_or(|hi| sequence <= hi);
+        delayed += u64::from(topic.unclaimed.iter().any(holds));
+    }
+    Ok(delayed)
 }
 
 /// How one group of a topic stands.
@@ -142,7 +168,7 @@ async fn group_rows(
     now: Timestamp,
 ) -> sqlx::Result<Vec<GroupRow>> {
     let rows = query(
-        "select id, name, cursor, passed, passed_bytes, policy, skips, copies_missed from grp
+        "select id, name, cursor, passed, passed_bytes, policy, 0, copies_missed from grp
           where topic = ?1 and (?2 is null or id = ?2) order by name",
     )
     .bind(topic.0.cast_signed())
@@ -167,6 +193,22 @@ async fn group_rows(
             .bind(id.cast_signed())
             .fetch_one(&mut *conn)
             .await?;
+        let marks = query("select count(*) from skip where grp = ? and hurry = 0")
+            .bind(id.cast_signed())
+            .fetch_one(&mut *conn)
+            .await?;
+        let skips = unsigned(&marks, 0)?;
+        let later = query(
+            "select count(*) from delayed d where d.topic = ? and d.due > ? and d.seq > ?
+                and not exists (select 1 from skip s where s.grp = ? and s.seq = d.seq)",
+        )
+        .bind(topic.0.cast_signed())
+        .bind(now.0.cast_signed())
+        .bind(unsigned(&row, 2)?.cast_signed())
+        .bind(id.cast_signed())
+        .fetch_one(&mut *conn)
+        .await?;
+        let later = unsigned(&later, 0)?;
         let dead = query("select count(*) from dead where grp = ?")
             .bind(id.cast_signed())
             .fetch_one(&mut *conn)
@@ -177,7 +219,8 @@ async fn group_rows(
             cursor: unsigned(&row, 2)?,
             passed: unsigned(&row, 3)?,
             passed_bytes: unsigned(&row, 4)?,
-            skips: unsigned(&row, 6)?,
+            skips,
+            later,
             copies_missed: unsigned(&row, 7)?,
             policy: serde_json::from_str(row.try_get(5)?).unwrap_or_default(),
             waiting: Waiting {

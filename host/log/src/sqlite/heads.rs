@@ -23,7 +23,7 @@ static TOPICS: ManyRows = ManyRows::insert(
 static PUBLISHED: ManyRows = ManyRows::update("topic", &["published", "published_bytes"], "id");
 static MOVED: ManyRows = ManyRows::update(
     "grp",
-    &["cursor", "passed", "passed_bytes", "version", "waiting", "dead"],
+    &["cursor", "passed", "passed_bytes", "version", "waiting", "dead", "parked"],
     "id",
 );
 
@@ -50,8 +50,8 @@ impl Pending {
             row.version += 1;
             self.written_groups.insert(id);
             let (passed, bytes) = (row.passed, row.passed_bytes);
-            let numbers = [row.cursor.0, passed, bytes, row.version, row.waiting, row.dead, id];
-            moved.push(numbers);
+            let (waiting, dead, parked) = (row.waiting, row.dead, row.parked);
+            moved.push([row.cursor.0, passed, bytes, row.version, waiting, dead, parked, id]);
         }
         MOVED.join(script, conn, moved, |args, row| args.push_all(row.map(int))).await?;
         if std::mem::take(&mut self.settings) {

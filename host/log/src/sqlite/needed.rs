@@ -113,7 +113,7 @@ async fn cancelled(
     groups: &[GroupRow],
 ) -> sqlx::Result<BTreeMap<u64, u64>> {
     let mut cancelled = BTreeMap::new();
-    let rows = query("select seq, size from skip where grp = ?")
+    let rows = query("select seq, size from skip where grp = ? and hurry = 0")
         .bind(slowest.id.cast_signed())
         .fetch_all(&mut *conn)
         .await?;
@@ -121,7 +121,7 @@ async fn cancelled(
         cancelled.insert(unsigned(row, 0)?, unsigned(row, 1)?);
     }
     for group in groups.iter().filter(|group| group.id != slowest.id) {
-        let skips = query("select seq from skip where grp = ?")
+        let skips = query("select seq from skip where grp = ? and hurry = 0")
             .bind(group.id.cast_signed())
             .fetch_all(&mut *conn)
             .await?;

@@ -12,11 +12,20 @@ use sqlx::{Row, query};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::{Sequence, Timestamp};
 
+/// What a row of `waiting` waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitingState {
+    Retry = 0,
+    Delay = 1,
+    Parked = 2,
+}
+
 /// A row of `waiting`.
 #[derive(Debug, Clone)]
 pub(super) struct WaitingRow {
     pub(super) group: u64,
     pub(super) sequence: Sequence,
+    pub(super) state: WaitingState,
     pub(super) due: Timestamp,
     pub(super) attempts: u32,
     pub(super) failures: u32,
@@ -36,6 +45,7 @@ pub(super) struct DeadRow {
     pub(super) attempts: u32,
     pub(super) failures: u32,
     pub(super) size: u64,
+    pub(super) key_hash: Option<u64>,
 }
 
 /// A row of `history`.
@@ -52,6 +62,10 @@ pub(super) struct HistoryRow {
 pub(super) struct Pending {
     pub(super) messages: Vec<(i64, u64, Vec<u8>)>,
     pub(super) waiting: Vec<WaitingRow>,
+    /// Messages given a delay.
+    pub(super) delayed: Vec<(TopicId, Timestamp, Sequence)>,
+    /// Keys whose way became free, by group and time: the next of each is unparked.
+    pub(super) freed: BTreeMap<(u64, Timestamp), Vec<u64>>,
     pub(super) dead: Vec<DeadRow>,
     /// Of those, whose group wants a copy published.
     pub(super) buried: Vec<Buried>,
@@ -86,8 +100,9 @@ static WAITING: ManyRows = ManyRows::insert(
     10,
     "",
 );
+static DELAYED: ManyRows = ManyRows::insert("delayed(topic, due, seq)", 3, "");
 static DEAD: ManyRows =
-    ManyRows::insert("dead(grp, seq, at, reason, attempts, failures, size)", 7, "");
+    ManyRows::insert("dead(grp, seq, at, reason, attempts, failures, size, key_hash)", 8, "");
 static HISTORY: ManyRows = ManyRows::insert(
     "history(grp, seq, n, record)",
     4,
@@ -108,11 +123,19 @@ pub(super) fn int(number: u64) -> i64 {
 impl Pending {
     /// Whether a query could miss something that is not written yet.
     pub(super) fn hides_rows(&self) -> bool {
-        !self.messages.is_empty() || !self.waiting.is_empty()
+        !self.messages.is_empty() || self.hides_waiting()
+    }
+
+    fn hides_waiting(&self) -> bool {
+        !self.waiting.is_empty() || !self.freed.is_empty()
     }
 
     /// Writes messages and waiting rows, so that queries see them.
-    pub(super) async fn flush_rows(&mut self, conn: &mut SqliteConnection) -> sqlx::Result<()> {
+    pub(super) async fn flush_rows(
+        &mut self,
+        conn: &mut SqliteConnection,
+        cache: &mut Cache,
+    ) -> sqlx::Result<()> {
         let mut script = Script::default();
         self.join_messages(&mut script, conn).await?;
         script.run(conn).await?;
@@ -121,7 +144,7 @@ impl Pending {
             .run(conn, waiting, |args, row| {
                 args.push(int(row.group));
                 args.push(int(row.sequence.0));
-                args.push(0_i64);
+                args.push(row.state as i64);
                 args.push(int(row.due.0));
                 args.push(row.attempts);
                 args.push(row.failures);
@@ -130,7 +153,8 @@ impl Pending {
                 args.push(int(row.size));
                 args.push(row.key_hash.map(int));
             })
-            .await
+            .await?;
+        self.unpark(conn, cache).await
     }
 
     /// Writes everything but what comes back as a script; the cache says what rows have become.
@@ -139,8 +163,8 @@ impl Pending {
         conn: &mut SqliteConnection,
         cache: &mut Cache,
     ) -> sqlx::Result<Script> {
-        if !self.waiting.is_empty() {
-            self.flush_rows(conn).await?;
+        if self.hides_waiting() {
+            self.flush_rows(conn, cache).await?;
         }
         self.flush_ends(conn).await?;
         self.flush_let_go(conn, cache).await?;
@@ -163,6 +187,12 @@ impl Pending {
                 args.push(int(size));
                 args.push(record);
             })
+            .await?;
+        let delayed = std::mem::take(&mut self.delayed);
+        DELAYED
+            .join(script, conn, delayed, |args, (topic, due, sequence)| {
+                args.push_all([topic.0, due.0, sequence.0].map(int));
+            })
             .await
     }
 
@@ -176,6 +206,7 @@ impl Pending {
             args.push(row.attempts);
             args.push(row.failures);
             args.push(int(row.size));
+            args.push(row.key_hash.map(int));
         })
         .await?;
         HISTORY

@@ -101,12 +101,13 @@ impl Writer {
         state.last_ms = millis.0;
         state.next_sequence += 1;
         let size = message.size();
+        let due = validate::due(&message, now);
         let Some(row) = cache.topic_row_mut(topic) else {
             return Err(Fail::Storage(sqlx::Error::RowNotFound));
         };
         let placed =
             Placed { millis: millis.0, before: row.published, before_bytes: row.published_bytes };
-        let record = record::encode_message(&message, placed, wall)
+        let record = record::encode_message(&message, placed, due, wall)
             .map_err(|_| sqlx::Error::Encode("a message".into()))?;
         row.published += 1;
         row.published_bytes += size;
@@ -121,7 +122,10 @@ impl Writer {
                 published_at: wall,
                 hops: message.hops,
             };
-            cache.tail.push(Arc::new(message), before);
+            cache.tail.push(Arc::new(message), due, before);
+        }
+        if let Some(due) = due {
+            self.pending.delayed.push((topic, due, id.sequence));
         }
         self.touched.topics.insert(topic);
         self.pending.state = true;

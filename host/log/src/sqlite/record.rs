@@ -32,6 +32,7 @@ pub(super) const PLACED_BYTES: i64 = 31;
 #[derive(Serialize, Deserialize)]
 struct Head<'a> {
     placed: Placed,
+    due: Option<u64>,
     published_at: u64,
     hops: u32,
     #[serde(borrow)]
@@ -46,10 +47,12 @@ struct Head<'a> {
 pub(super) fn encode_message(
     message: &NewMessage,
     placed: Placed,
+    due: Option<Timestamp>,
     published_at: u64,
 ) -> Result<Vec<u8>, Unreadable> {
     let head = Head {
         placed,
+        due: due.map(|due| due.0),
         published_at,
         hops: message.hops,
         key: message.key.as_deref(),
@@ -77,13 +80,22 @@ pub(super) fn decode_message(
     sequence: Sequence,
     record: Vec<u8>,
 ) -> Result<Message, Unreadable> {
+    decode_stored(topic, sequence, record).map(|(message, _)| message)
+}
+
+/// The message of a record, and when it may first be handled where it was given a delay.
+pub(super) fn decode_stored(
+    topic: &Topic,
+    sequence: Sequence,
+    record: Vec<u8>,
+) -> Result<(Message, Option<Timestamp>), Unreadable> {
     let record = Bytes::from(record);
     let (&VERSION, rest) = record.split_first().ok_or(Unreadable)? else {
         return Err(Unreadable);
     };
     let (head, data) = postcard::take_from_bytes::<Head<'_>>(rest).map_err(|_| Unreadable)?;
     let owned = |text: &str| text.to_owned();
-    Ok(Message {
+    let message = Message {
         id: MessageId { millis: Timestamp(head.placed.millis), sequence },
         topic: topic.clone(),
         data: record.slice(record.len() - data.len()..),
@@ -92,7 +104,8 @@ pub(super) fn decode_message(
         key: head.key.map(owned),
         published_at: head.published_at,
         hops: head.hops,
-    })
+    };
+    Ok((message, head.due.map(Timestamp)))
 }
 
 /// One claim's leases. Numbers are differences, so that most take a byte or two.
@@ -193,8 +206,9 @@ mod tests {
         new.content_type = Some("text/plain".into());
         new.hops = 3;
         let placed = Placed { millis: 77, before: u64::MAX, before_bytes: 5 };
-        let record = encode_message(&new, placed, 88).unwrap();
-        let back = decode_message(&topic, Sequence(5), record.clone()).unwrap();
+        let record = encode_message(&new, placed, Some(Timestamp(99)), 88).unwrap();
+        let (back, due) = decode_stored(&topic, Sequence(5), record.clone()).unwrap();
+        assert_eq!(due, Some(Timestamp(99)));
         assert_eq!((back.data, back.metadata), (new.data, new.metadata));
         assert_eq!((back.hops, back.published_at, back.id.millis), (3, 88, Timestamp(77)));
         assert_eq!(decode_placed(&record[..31]), Ok(placed));

@@ -38,16 +38,20 @@ impl Writer {
         if sequences.is_empty() {
             return Ok(StepDone { moved: 0, next });
         }
+        let parked = self.behind_their_key(id, &sequences).await?;
         let (conn, cache) = self.parts()?;
         let list = json_list(sequences.iter().copied());
         query(
-            "insert into waiting(grp, seq, state, due, attempts, failures, size)
-             select grp, seq, 0, ?, 0, failures, size from dead
-              where grp = ? and seq in (select value from json_each(?))",
+            "insert into waiting(grp, seq, state, due, attempts, failures, size, key_hash)
+             select grp, seq, iif(p.value is null, 0, 2), iif(p.value is null, ?1, 0), 0, failures,
+                 size, key_hash
+               from json_each(?3) v cross join dead d on d.grp = ?2 and d.seq = v.value
+               left join json_each(?4) p on p.value = v.value",
         )
         .bind(now.0.cast_signed())
         .bind(id.cast_signed())
         .bind(&list)
+        .bind(json_list(parked.iter().copied()))
         .execute(&mut *conn)
         .await?;
         query("delete from dead where grp = ? and seq in (select value from json_each(?))")
@@ -59,10 +63,33 @@ impl Writer {
         if let Some(row) = cache.group_row_mut(id) {
             row.waits_until(now);
             row.waiting += moved;
+            row.parked += parked.len() as u64;
             row.dead = row.dead.saturating_sub(moved);
         }
         self.pending.groups.insert(id);
         Ok(StepDone { moved, next })
+    }
+
+    /// Which of these dead letters have another message of their key before them.
+    async fn behind_their_key(&mut self, group: u64, dead: &[u64]) -> Result<Vec<u64>, Fail> {
+        let (conn, _) = self.parts()?;
+        let rows = query(
+            "select seq, key_hash from dead
+              where grp = ? and seq in (select value from json_each(?)) and key_hash is not null
+              order by seq",
+        )
+        .bind(group.cast_signed())
+        .bind(json_list(dead.iter().copied()))
+        .fetch_all(conn)
+        .await?;
+        let mut keyed = Vec::with_capacity(rows.len());
+        for row in &rows {
+            keyed.push((unsigned(row, 0)?, unsigned(row, 1)?));
+        }
+        let keys = keyed.iter().map(|(_, key)| *key).collect();
+        let mut busy = self.busy_keys(group, keys).await?;
+        let parked = keyed.into_iter().filter(|(_, key)| !busy.insert(*key));
+        Ok(parked.map(|(sequence, _)| sequence).collect())
     }
 
     /// Removes the next dead letters for good.

@@ -6,9 +6,11 @@
 use super::cache::unsigned;
 use super::command::Fail;
 use super::pending::DeadRow;
+use super::record;
 use super::rows::TopicId;
 use super::writer::Writer;
 use sqlx::{Row, query};
+use windlass_core::passing::key_hash;
 use windlass_core::{AttemptRecord, Sequence};
 
 impl Writer {
@@ -27,11 +29,12 @@ impl Writer {
                 continue;
             }
             let Some(group) = cache.group_row(id) else { continue };
+            let topic = group.topic_name.clone();
             if gone.rows_affected() == 0 {
                 continue;
             }
             let rows = query(
-                "select id, size from message
+                "select id, size, record from message
                   where id >= ?1 and id <= ?2
                     and not exists (select 1 from waiting where grp = ?3 and seq = message.id - ?4)
                     and not exists (select 1 from dead where grp = ?3 and seq = message.id - ?4)",
@@ -51,6 +54,9 @@ impl Writer {
                 if leased {
                     continue;
                 }
+                // Its key is not known from the lease; it may hold up others.
+                let message = record::decode_message(&topic, sequence, row.try_get(2)?).ok();
+                let key_hash = message.and_then(|message| message.key).map(|key| key_hash(&key));
                 let record = AttemptRecord {
                     attempt: 1,
                     at: now,
@@ -75,6 +81,7 @@ impl Writer {
                     attempts: 1,
                     failures: failures + 1,
                     size: unsigned(&row, 1)?,
+                    key_hash,
                 });
             }
             self.pending.groups.insert(id);

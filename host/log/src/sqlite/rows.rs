@@ -89,7 +89,9 @@ pub(super) struct GroupRow {
     /// How many rows of `waiting` and `dead` it has.
     pub(super) waiting: u64,
     pub(super) dead: u64,
-    /// And of `skip`: messages behind its cursor that were cancelled.
+    /// How many of those in `waiting` are parked.
+    pub(super) parked: u64,
+    /// How many rows of `skip` it has: messages behind its cursor on which something was decided.
     pub(super) skips: u64,
     /// Whether its in-flight limit was reached after the last commit. Not written.
     pub(super) full: bool,

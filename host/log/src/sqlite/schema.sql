@@ -1,4 +1,4 @@
--- Schema 2 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
+-- Schema 3 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
 -- message.id = topic << 43 | sequence, so a topic is one range of the table and needs no index.
 
 create table state(
@@ -43,6 +43,7 @@ create table grp(
   version integer not null,           -- rises with every change of leases or waiting rows
   waiting integer not null,           -- how many rows of waiting it has
   dead integer not null,              -- and of dead
+  parked integer not null,            -- of those in waiting, how many are parked
   skips integer not null,             -- and of skip
   copies_missed integer not null,     -- dead letters whose copy was not taken
   policy text not null,               -- json
@@ -87,14 +88,24 @@ create table dead(
   attempts integer not null,
   failures integer not null,
   size integer not null,
+  key_hash integer,
   primary key(grp, seq)
 ) without rowid;
 
--- Cancelled before the group came to them: its cursor passes them by.
+-- Messages given a delay, for counting those that nobody has come to yet.
+create table delayed(
+  topic integer not null,
+  due integer not null,
+  seq integer not null,
+  primary key(topic, due, seq)
+) without rowid;
+
+-- What was decided on messages before the group came to them.
 create table skip(
   grp integer not null,
   seq integer not null,
   size integer not null,
+  hurry integer not null,             -- 0: cancelled, 1: not to wait for its time
   primary key(grp, seq)
 ) without rowid;
 

@@ -1,7 +1,7 @@
 //! Settling: ack with sends, retry, dead letter, release, extend. Only the current token acts.
 
 use super::command::Fail;
-use super::pending::WaitingRow;
+use super::pending::{WaitingRow, WaitingState};
 use super::writer::Writer;
 use crate::api::{Extended, Extension, Settled, Settlement};
 use crate::error::LogError;
@@ -92,6 +92,7 @@ impl Writer {
                         .push(token.sequence.0);
                 }
                 self.let_go(token.group, token.sequence);
+                self.free_key(token.group, lease.key_hash, now);
                 self.store_messages(sends).await?;
                 Ok(Settled::Applied)
             }
@@ -150,6 +151,7 @@ impl Writer {
         self.pending.waiting.push(WaitingRow {
             group: id,
             sequence: lease.sequence,
+            state: WaitingState::Retry,
             due,
             attempts,
             failures,

@@ -19,6 +19,8 @@ pub(super) struct Stored {
     pub(super) name: Topic,
     pub(super) message: Option<Message>,
     pub(super) size: u64,
+    /// When it may first be handled, where it was given a delay.
+    pub(super) due: Option<Timestamp>,
 }
 
 /// Finds a message. Where its record cannot be read, its sequence is all that can be compared.
@@ -30,12 +32,13 @@ pub(super) async fn find(
     // A sequence beyond the last one would be of another topic.
     let Some(row) = row.filter(|_| id.sequence <= Sequence::MAX) else { return Ok(None) };
     let name = Topic::new(row.try_get(1)?).map_err(|e| sqlx::Error::Decode(Box::new(e)))?;
-    let message = record::decode_message(&name, id.sequence, row.try_get(2)?).ok();
+    let stored = record::decode_stored(&name, id.sequence, row.try_get(2)?).ok();
+    let (message, due) = stored.map_or((None, None), |(message, due)| (Some(message), due));
     if message.as_ref().is_some_and(|message| message.id != id) {
         return Ok(None);
     }
     let (topic, size) = (TopicId(unsigned(&row, 0)?), unsigned(&row, 3)?);
-    Ok(Some(Stored { topic, name, message, size }))
+    Ok(Some(Stored { topic, name, message, size, due }))
 }
 
 /// One message, and how it stands in every group of its topic at `now`.
@@ -54,8 +57,12 @@ pub(super) async fn message(
         let group = Group::new(row.try_get(1)?).map_err(|e| sqlx::Error::Decode(Box::new(e)))?;
         let number = unsigned(&row, 0)?;
         groups.push(if id.sequence.0 > unsigned(&row, 2)? {
-            let place =
-                if is_skipped(conn, number, id).await? { Place::Settled } else { Place::New };
+            let waits = stored.due.is_some_and(|due| due > now);
+            let place = match mark(conn, number, id).await? {
+                Some(0) => Place::Settled,
+                None if waits => Place::Delayed,
+                Some(_) | None => Place::New,
+            };
             Standing { group, place, pending: None, dead: None, history: History::default() }
         } else {
             standing(conn, (stored.topic, &stored.name), (number, group), id, now).await?
@@ -64,7 +71,7 @@ pub(super) async fn message(
     Ok(Some(MessageState {
         topic: stored.name,
         id,
-        due: None,
+        due: stored.due,
         message: stored.message.map(Arc::new),
         groups,
     }))
@@ -90,12 +97,13 @@ async fn standing(
     Ok(Standing { group, place, pending: None, dead, history })
 }
 
-/// Whether a message was cancelled before the group came to it.
-async fn is_skipped(conn: &mut SqliteConnection, group: u64, id: MessageId) -> sqlx::Result<bool> {
-    let row = query("select 1 from skip where grp = ? and seq = ?")
+/// What was decided on a message before the group came to it: 0 that it is cancelled, 1 that it is
+/// not to wait.
+async fn mark(conn: &mut SqliteConnection, group: u64, id: MessageId) -> sqlx::Result<Option<u64>> {
+    let row = query("select hurry from skip where grp = ? and seq = ?")
         .bind(group.cast_signed())
         .bind(id.sequence.0.cast_signed())
         .fetch_optional(conn)
         .await?;
-    Ok(row.is_some())
+    row.map(|row| unsigned(&row, 0)).transpose()
 }

@@ -196,6 +196,13 @@ impl ManyRows {
     }
 }
 
+/// Hashes as a JSON array, as SQLite stores them.
+pub(super) fn json_hashes(hashes: impl IntoIterator<Item = u64>) -> String {
+    let hashes: Vec<String> =
+        hashes.into_iter().map(|hash| hash.cast_signed().to_string()).collect();
+    format!("[{}]", hashes.join(","))
+}
+
 /// Numbers as a JSON array, for `in (select value from json_each(?))`.
 pub(super) fn json_list(numbers: impl IntoIterator<Item = u64>) -> String {
     let mut text = String::from("[");

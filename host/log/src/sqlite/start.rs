@@ -35,7 +35,7 @@ impl Writer {
         let passed = passed(conn, row, cursor, newest).await?;
         let inserted = query(
             "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, dead, skips,
-               copies_missed, policy) values (?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '{}')",
+               parked, copies_missed, policy) values (?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, '{}')",
         )
         .bind(topic.0.cast_signed())
         .bind(name.as_str())
@@ -64,6 +64,7 @@ impl Writer {
             waiting: 0,
             dead: 0,
             skips: 0,
+            parked: 0,
             full: false,
         };
         cache.new_group(group);

@@ -105,9 +105,11 @@ async fn messages(
     let mut millis = Timestamp(0);
     for row in rows {
         let sequence = TopicId::sequence(row.try_get(0)?);
-        let message = record::decode_message(name, sequence, row.try_get(1)?).ok().map(Arc::new);
+        let stored = record::decode_stored(name, sequence, row.try_get(1)?).ok();
+        let (message, due) =
+            stored.map_or((None, None), |(message, due)| (Some(Arc::new(message)), due));
         millis = message.as_ref().map_or(millis, |message| message.id.millis);
-        messages.push(ReadMessage { id: MessageId { millis, sequence }, due: None, message });
+        messages.push(ReadMessage { id: MessageId { millis, sequence }, due, message });
     }
     Ok((messages, sizes.len() > taken))
 }

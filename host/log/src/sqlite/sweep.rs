@@ -237,6 +237,7 @@ impl Writer {
         range: &Range,
         passed_by: &[u64],
     ) -> Result<(), Fail> {
+        let now = self.time.now();
         let (conn, cache) = self.parts()?;
         let delete = if passed_by.is_empty() {
             "delete from message where id > ?1 and id <= ?2"
@@ -249,6 +250,11 @@ impl Writer {
             .bind(topic.rowid(Sequence(range.last)))
             .bind(topic.rowid(Sequence(0)))
             .bind(json_list(passed_by.iter().copied()))
+            .execute(&mut *conn)
+            .await?;
+        query("delete from delayed where topic = ? and due <= ?")
+            .bind(topic.0.cast_signed())
+            .bind(now.0.cast_signed())
             .execute(&mut *conn)
             .await?;
         if let Some(row) = cache.topic_row_mut(topic) {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
-use windlass_core::{Message, Sequence, Topic};
+use windlass_core::{Message, Sequence, Timestamp, Topic};
 
 /// Most bytes kept over all topics.
 const BYTES_MAX: usize = 32 << 20;
@@ -19,7 +19,8 @@ pub(super) struct Tail {
 struct OfTopic {
     /// All of the topic's messages after this are here.
     after: Sequence,
-    messages: VecDeque<Arc<Message>>,
+    /// With when each may first be handled, where it was given a delay.
+    messages: VecDeque<(Arc<Message>, Option<Timestamp>)>,
 }
 
 fn weight(message: &Message) -> usize {
@@ -34,7 +35,7 @@ impl Tail {
     }
 
     /// Adds a message just published; `before` is the topic's newest before it.
-    pub(super) fn push(&mut self, message: Arc<Message>, before: Sequence) {
+    pub(super) fn push(&mut self, message: Arc<Message>, due: Option<Timestamp>, before: Sequence) {
         if self.bytes > BYTES_MAX {
             self.shrink();
         }
@@ -43,7 +44,7 @@ impl Tail {
             .topics
             .entry(message.topic.clone())
             .or_insert_with(|| OfTopic { after: before, messages: VecDeque::new() });
-        of_topic.messages.push_back(message);
+        of_topic.messages.push_back((message, due));
     }
 
     /// Messages after `cursor`, at most `max`; none where not all of them are here.
@@ -52,12 +53,12 @@ impl Tail {
         topic: &Topic,
         cursor: Sequence,
         max: usize,
-    ) -> Option<Vec<Arc<Message>>> {
+    ) -> Option<Vec<(Arc<Message>, Option<Timestamp>)>> {
         let of_topic = self.topics.get(topic)?;
         if cursor < of_topic.after {
             return None;
         }
-        let from = of_topic.messages.partition_point(|message| message.sequence() <= cursor);
+        let from = of_topic.messages.partition_point(|(message, _)| message.sequence() <= cursor);
         Some(of_topic.messages.range(from..).take(max).cloned().collect())
     }
 
@@ -65,15 +66,15 @@ impl Tail {
     pub(super) fn forget(&mut self, topic: &Topic) {
         let gone = self.topics.remove(topic);
         let messages = gone.iter().flat_map(|of_topic| &of_topic.messages);
-        self.bytes -= messages.map(|message| weight(message)).sum::<usize>();
+        self.bytes -= messages.map(|(message, _)| weight(message)).sum::<usize>();
     }
 
     /// Forgets what every group of the topic has passed.
     pub(super) fn trim(&mut self, topic: &Topic, passed: Sequence) {
         let Some(of_topic) = self.topics.get_mut(topic) else { return };
-        let keep = of_topic.messages.partition_point(|message| message.sequence() <= passed);
+        let keep = of_topic.messages.partition_point(|(message, _)| message.sequence() <= passed);
         let gone = of_topic.messages.range((Bound::Unbounded, Bound::Excluded(keep)));
-        self.bytes -= gone.map(|message| weight(message)).sum::<usize>();
+        self.bytes -= gone.map(|(message, _)| weight(message)).sum::<usize>();
         of_topic.messages.drain(..keep);
         of_topic.after = of_topic.after.max(passed);
         if of_topic.messages.is_empty() {
@@ -85,7 +86,7 @@ impl Tail {
     fn shrink(&mut self) {
         for of_topic in self.topics.values_mut() {
             let half = of_topic.messages.len().div_ceil(2);
-            for message in of_topic.messages.drain(..half) {
+            for (message, _) in of_topic.messages.drain(..half) {
                 self.bytes -= weight(&message);
                 of_topic.after = message.sequence();
             }
@@ -97,7 +98,7 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::{MessageId, Timestamp};
+    use windlass_core::MessageId;
 
     fn message(sequence: u64, size: usize) -> Arc<Message> {
         Arc::new(Message {
@@ -116,11 +117,11 @@ mod tests {
     fn it_answers_only_where_nothing_is_missing() {
         let topic = Topic::new("t").unwrap();
         let mut tail = Tail::default();
-        tail.push(message(5, 1), Sequence(3));
-        tail.push(message(8, 1), Sequence(5));
+        tail.push(message(5, 1), None, Sequence(3));
+        tail.push(message(8, 1), None, Sequence(5));
         let found = |tail: &Tail, cursor, max| {
             tail.after(&topic, Sequence(cursor), max)
-                .map(|found| found.iter().map(|m| m.sequence().0).collect::<Vec<_>>())
+                .map(|found| found.iter().map(|(m, _)| m.sequence().0).collect::<Vec<_>>())
         };
         assert_eq!(found(&tail, 2, 9), None, "4 may be missing");
         assert_eq!(found(&tail, 3, 9), Some(vec![5, 8]));
@@ -136,7 +137,7 @@ mod tests {
         let topic = Topic::new("t").unwrap();
         let mut tail = Tail::default();
         for sequence in 1..200 {
-            tail.push(message(sequence, 1 << 20), Sequence(sequence - 1));
+            tail.push(message(sequence, 1 << 20), None, Sequence(sequence - 1));
             assert!(tail.bytes <= BYTES_MAX + 2 * (1 << 20));
         }
         assert!(tail.after(&topic, Sequence(0), 1).is_none());

@@ -33,6 +33,10 @@ pub(super) struct Touched {
     pub(super) topics: BTreeSet<TopicId>,
     /// Groups that were deleted.
     pub(super) left: Vec<(Topic, Group)>,
+    /// Groups whose claimers are to come again.
+    pub(super) again: BTreeSet<u64>,
+    /// How many messages were passed into rows of their own.
+    pub(super) set_aside: usize,
 }
 
 /// Whether commits reach the disk before they are answered.
@@ -138,7 +142,7 @@ impl Writer {
     /// Writes what queries may ask for.
     pub(super) async fn flush_rows(&mut self) -> Result<(), Fail> {
         let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed.into()) };
-        Ok(self.pending.flush_rows(conn).await?)
+        Ok(self.pending.flush_rows(conn, &mut self.cache).await?)
     }
 
     /// Writes everything.
@@ -325,6 +329,12 @@ impl Writer {
         for topic in touched.topics {
             if let Some(row) = self.cache.topic_row(topic) {
                 self.waiters.wake_topic(&row.name);
+            }
+        }
+        for id in touched.again {
+            if let Some(group) = self.cache.group_row(id) {
+                self.waiters.wake_group(&group.topic_name, &group.name);
+                ring = true;
             }
         }
         for id in std::mem::take(&mut self.pending.written_groups) {

@@ -106,7 +106,7 @@ async fn a_difference_is_never_missed() {
 #[tokio::test]
 async fn runs_reach_every_answer() {
     let mut all = String::new();
-    for seed in 0..20 {
+    for seed in 0..60 {
         all += &run_model(seed, 300, &quiet(), &quiet()).await.unwrap().join("\n");
     }
     for wanted in [

@@ -14,6 +14,8 @@ pub(super) const GROUPS: [&str; 3] = ["", "g", "rare"];
 pub(super) struct Draft {
     pub(super) topic: &'static str,
     pub(super) bytes: usize,
+    pub(super) key: Option<&'static str>,
+    pub(super) delay: Option<u64>,
     pub(super) fault: Option<Fault>,
 }
 
@@ -21,7 +23,7 @@ pub(super) struct Draft {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
     TooLarge,
-    Keyed,
+    Deduped,
 }
 
 /// What is done with a claim.
@@ -205,10 +207,16 @@ fn drafts(random: &mut StdRng, least: usize, most: usize) -> Vec<Draft> {
 fn draft(random: &mut StdRng) -> Draft {
     let fault = match random.random_range(0..100) {
         0 => Some(Fault::TooLarge),
-        1 => Some(Fault::Keyed),
+        1 => Some(Fault::Deduped),
         _ => None,
     };
-    Draft { topic: topic(random), bytes: random.random_range(0..40), fault }
+    Draft {
+        topic: topic(random),
+        bytes: random.random_range(0..40),
+        key: random.random_bool(0.3).then(|| ["a", "b", "c"][random.random_range(0..3)]),
+        delay: random.random_bool(0.15).then(|| span(random)),
+        fault,
+    }
 }
 
 /// Mostly a late one, sometimes any.

@@ -297,9 +297,11 @@ fn message(draft: &Draft) -> NewMessage {
     let mut new = NewMessage::new(topic(draft.topic), vec![b'x'; draft.bytes]);
     new.hops = u32::try_from(draft.bytes % 3).unwrap();
     new.metadata = vec![("n".into(), draft.bytes.to_string()); draft.bytes % 2];
+    new.key = draft.key.map(str::to_owned);
+    new.delay = draft.delay.map(Duration::from_millis);
     match draft.fault {
         Some(Fault::TooLarge) => new.content_type = Some("x".repeat(2_000)),
-        Some(Fault::Keyed) => new.key = Some("k".into()),
+        Some(Fault::Deduped) => new.dedup_id = Some("d".into()),
         None => {}
     }
     new
