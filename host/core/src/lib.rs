@@ -15,6 +15,7 @@ pub mod outcome;
 pub mod passing;
 pub mod pattern;
 pub mod policy;
+pub mod quota;
 pub mod settle;
 pub mod time;
 pub mod token;

@@ -18,6 +18,23 @@ pub enum TopicsMode {
     Declared,
 }
 
+/// What a topic may hold, and how long it knows what it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicLimits {
+    /// Most needed messages.
+    pub max_messages: u64,
+    /// Most bytes of them.
+    pub max_bytes: u64,
+    /// How long a dedup id is known, from its first acceptance.
+    pub dedup_window: Duration,
+}
+
+impl Default for TopicLimits {
+    fn default() -> Self {
+        Self { max_messages: 1_000_000, max_bytes: 2 << 30, dedup_window: Duration::from_mins(5) }
+    }
+}
+
 /// A group as wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSpec {
@@ -101,6 +118,8 @@ pub struct TopicState {
     pub retained: u64,
     /// Publish time (log time) of the oldest unsettled message.
     pub oldest: Option<Timestamp>,
+    /// What it may hold.
+    pub limits: TopicLimits,
     /// Its groups, by name.
     pub groups: Vec<GroupState>,
 }
@@ -165,7 +184,7 @@ pub struct DeadLetterQuery {
 pub struct Redriven {
     /// How many are live again.
     pub moved: u64,
-    /// How many there were.
+    /// How many were meant; what the topic's quota has no room for stays dead.
     pub of: u64,
 }
 
@@ -177,6 +196,11 @@ pub trait LogAdmin: Send + Sync {
 
     /// Declares groups, all in one transaction.
     async fn declare_groups(&self, groups: Vec<GroupSpec>) -> Result<Vec<Declared>, LogError>;
+
+    /// Sets what a topic may hold, and declares it. What it holds beyond that stays.
+    async fn set_limits(&self, _topic: &Topic, _limits: TopicLimits) -> Result<(), LogError> {
+        Err(LogError::NotBuilt("a topic's limits"))
+    }
 
     /// All topics, by name.
     async fn topics(&self) -> Result<Vec<TopicState>, LogError>;

@@ -25,6 +25,16 @@ pub enum LogError {
         #[source]
         source: Arc<sqlx::Error>,
     },
+    /// The topic holds as much as it may.
+    #[error("topic `{topic}` is full: it may hold {most} {what}")]
+    QuotaFull {
+        /// Which topic.
+        topic: Topic,
+        /// Of what: messages, or bytes.
+        what: &'static str,
+        /// How many.
+        most: u64,
+    },
     /// The group was never declared.
     #[error("NOGROUP: topic `{topic}` has no group `{group}`")]
     NoGroup {
@@ -90,6 +100,6 @@ impl LogError {
     /// Whether room is what is missing.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::StorageFull { .. })
+        matches!(self, Self::StorageFull { .. } | Self::QuotaFull { .. })
     }
 }

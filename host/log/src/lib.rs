@@ -28,7 +28,7 @@ pub mod conformance;
 
 pub use admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, GroupState,
-    LogAdmin, Redriven, TopicState, TopicsMode,
+    LogAdmin, Redriven, TopicLimits, TopicState, TopicsMode,
 };
 pub use api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Prefer, Published,

@@ -10,6 +10,7 @@ mod copies;
 mod group;
 mod groups;
 mod inspect;
+mod quota;
 mod settle;
 mod state;
 mod stream;
@@ -18,7 +19,7 @@ mod waiting;
 
 use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
-    TopicState, TopicsMode,
+    TopicLimits, TopicState, TopicsMode,
 };
 use crate::api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
@@ -215,6 +216,10 @@ impl LogAdmin for MemoryLog {
         self.act(|state, _, wakes| {
             groups.into_iter().map(|spec| state.declare(spec, wakes)).collect()
         })
+    }
+
+    async fn set_limits(&self, topic: &Topic, limits: TopicLimits) -> Result<(), LogError> {
+        self.act(|state, _, _| state.set_limits(topic, limits))
     }
 
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {

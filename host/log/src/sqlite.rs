@@ -13,6 +13,7 @@ mod claim;
 mod command;
 mod copies;
 mod counts;
+mod dedup;
 mod deliveries;
 #[cfg(feature = "testing")]
 mod faults;
@@ -30,6 +31,7 @@ mod needed;
 mod open;
 mod pending;
 mod publish;
+mod quota;
 mod readonly;
 mod record;
 mod redrive;

@@ -8,11 +8,7 @@ use windlass_core::{NewMessage, Timestamp};
 pub(crate) fn check(message: &NewMessage) -> Result<(), LogError> {
     message
         .check_sizes()
-        .map_err(|source| LogError::TooLarge { topic: message.topic.clone(), source })?;
-    if message.dedup_id.is_some() {
-        return Err(LogError::NotBuilt("a message's dedup id"));
-    }
-    Ok(())
+        .map_err(|source| LogError::TooLarge { topic: message.topic.clone(), source })
 }
 
 /// When a message accepted at `now` may first be handled, where it was given a delay.

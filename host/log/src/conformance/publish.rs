@@ -172,17 +172,6 @@ pub async fn too_large_a_message_stores_nothing(h: &dyn Harness) {
     assert_eq!(log.topic(&topic("t")).await.unwrap(), None);
 }
 
-/// What this version does not have is refused, never ignored.
-pub async fn parts_not_built_yet_are_refused_by_name(h: &dyn Harness) {
-    let log = h.log();
-    let dedup_id = NewMessage { dedup_id: Some("d".into()), ..message("t", "") };
-    for (new, part) in [(dedup_id, "dedup id")] {
-        let error = log.publish(vec![message("t", ""), new]).await.unwrap_err();
-        assert!(matches!(&error, LogError::NotBuilt(what) if what.contains(part)), "{error:?}");
-    }
-    assert_eq!(log.topic(&topic("t")).await.unwrap(), None);
-}
-
 /// Law 4; over a reopen too.
 pub async fn an_undeclared_topic_takes_nothing_where_topics_are_declared(h: &dyn Harness) {
     let declared = vec![topic("known")];

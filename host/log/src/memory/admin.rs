@@ -7,6 +7,7 @@ use crate::admin::{
 };
 use crate::error::LogError;
 use std::ops::Bound;
+use windlass_core::quota::Amount;
 use windlass_core::{Group, MessageId, Sequence, Timestamp, Topic};
 
 impl State {
@@ -50,22 +51,39 @@ impl State {
         now: Timestamp,
         wakes: &mut Wakes,
     ) -> Result<Redriven, LogError> {
-        let mut moved = 0;
-        for place in self.meant(topic, group)? {
-            let group = &mut self.groups[place];
+        let (mut moved, mut of) = (0, 0);
+        let mut meant = self.meant(topic, group)?;
+        // As they were made, which decides where room is short.
+        meant.sort_unstable();
+        for place in meant {
+            let group = &self.groups[place];
+            let at = group.topic;
             let messages = &self.topics[group.topic].messages;
             let fits = |(sequence, dead): &(&Sequence, &Dead)| {
                 let message = messages.get(sequence);
                 message.is_some_and(|message| filter.fits(message.id, dead.at, &dead.reason))
             };
-            let meant: Vec<_> = group.dead.iter().filter(fits).map(|(at, _)| *at).collect();
-            for sequence in meant {
-                group.redrive(sequence, now);
+            let sized = |at: &Sequence| (*at, messages.get(at).map_or(0, |one| one.size()));
+            let meant: Vec<_> = group.dead.iter().filter(fits).map(|(at, _)| sized(at)).collect();
+            let most = self.topics[at].limits.most();
+            let mut needed = self.stored(at).over(most).is_some().then(|| self.needed(at));
+            for (sequence, size) in meant {
+                of += 1;
+                if let Some(needed) = &mut needed
+                    && !self.is_needed_elsewhere(place, sequence)
+                {
+                    let with = needed.and(Amount::one(size));
+                    if with.over(most).is_some() {
+                        continue;
+                    }
+                    *needed = with;
+                }
+                self.groups[place].redrive(sequence, now);
                 moved += 1;
             }
-            wakes.group(topic, &group.name);
+            wakes.group(topic, &self.groups[place].name);
         }
-        Ok(Redriven { moved, of: moved })
+        Ok(Redriven { moved, of })
     }
 
     /// Settles a message without handling it; in how many groups something changed.
@@ -176,6 +194,7 @@ impl State {
             bytes: 0,
             retained: 0,
             oldest: None,
+            limits: topic.limits,
             groups: Vec::with_capacity(topic.groups.len()),
         };
         let groups: Vec<_> = topic.groups.values().map(|place| &self.groups[*place]).collect();
@@ -220,7 +239,7 @@ pub(super) fn group_counts(topic: &TopicLog, group: &GroupLog, now: Timestamp) -
 
 impl TopicLog {
     /// Whether some group must still settle the message, or it waits for a first group.
-    fn is_needed(&self, groups: &[&GroupLog], sequence: Sequence) -> bool {
+    pub(super) fn is_needed(&self, groups: &[&GroupLog], sequence: Sequence) -> bool {
         self.is_unclaimed(sequence) || groups.iter().any(|group| group.needs(sequence))
     }
 }

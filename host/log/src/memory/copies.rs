@@ -18,7 +18,7 @@ impl State {
             let Some(to) = &group.policy.dead_letter_topic else { continue };
             let message = self.topics[group.topic].messages.get(&sequence);
             let copy = message.and_then(|one| dead_letter_copy(one, &group.name, &reason, to));
-            match copy.filter(|copy| self.check(std::slice::from_ref(copy)).is_ok()) {
+            match copy.filter(|copy| self.check(std::slice::from_ref(copy), None, at.now).is_ok()) {
                 Some(copy) => {
                     self.store(copy, at, wakes);
                 }

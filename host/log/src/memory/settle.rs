@@ -75,7 +75,7 @@ impl State {
         at: Moment,
         wakes: &mut Wakes,
     ) -> Result<Settled, LogError> {
-        self.check(&sends)?;
+        self.check(&sends, Some((place, lease)), at.now)?;
         self.groups[place].finish(lease, at.now);
         for send in sends {
             self.store(send, at, wakes);

@@ -5,13 +5,14 @@
 //! of messages. Claiming, settling, the operator's questions and the sweep are beside.
 
 use super::group::GroupLog;
-use crate::admin::{Declared, GroupSpec, TopicsMode};
+use crate::admin::{Declared, GroupSpec, TopicLimits, TopicsMode};
 use crate::api::{Published, Start};
 use crate::error::LogError;
 use crate::validate;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use windlass_core::lease::Lease;
 use windlass_core::{
     Group, GroupPolicy, Message, MessageId, NewMessage, Sequence, Timestamp, Topic,
 };
@@ -40,6 +41,11 @@ pub(super) struct TopicLog {
     pub(super) name: Topic,
     /// The one stored copy of each message.
     pub(super) messages: BTreeMap<Sequence, Arc<Message>>,
+    /// Size of what is stored.
+    pub(super) bytes: u64,
+    pub(super) limits: TopicLimits,
+    /// Dedup ids: what was accepted under them first, and until when they are known.
+    pub(super) dedup: HashMap<String, (MessageId, Timestamp)>,
     /// When those may first be handled that were given a delay.
     pub(super) due: BTreeMap<Sequence, Timestamp>,
     /// Its groups, by name: places in [`State::groups`].
@@ -104,12 +110,18 @@ impl State {
         at: Moment,
         wakes: &mut Wakes,
     ) -> Result<Vec<Published>, LogError> {
-        self.check(&batch)?;
+        self.check(&batch, None, at.now)?;
         Ok(batch.into_iter().map(|message| self.store(message, at, wakes)).collect())
     }
 
-    /// Whether a batch may be stored: first each message by itself, then against the log.
-    pub(super) fn check(&self, batch: &[NewMessage]) -> Result<(), LogError> {
+    /// Whether a batch may be stored: first each message by itself, then against the log, with what
+    /// settling `freeing` lets go.
+    pub(super) fn check(
+        &self,
+        batch: &[NewMessage],
+        freeing: Option<(usize, &Lease)>,
+        now: Timestamp,
+    ) -> Result<(), LogError> {
         batch.iter().try_for_each(validate::check)?;
         let undeclared = |message: &&NewMessage| !self.by_name.contains_key(&message.topic);
         if self.mode == TopicsMode::Declared
@@ -120,11 +132,14 @@ impl State {
         if batch.len() as u64 > Sequence::MAX.0 - self.last.sequence.0 {
             return Err(LogError::Exhausted("messages"));
         }
-        Ok(())
+        self.check_room(batch, freeing, now)
     }
 
-    /// Stores a checked message.
+    /// Stores a checked message, unless it is known.
     pub(super) fn store(&mut self, new: NewMessage, at: Moment, wakes: &mut Wakes) -> Published {
+        if let Some(id) = self.known(&new, at.now) {
+            return Published { id, duplicate: true };
+        }
         let topic = self.topic_or_new(&new.topic);
         let id = MessageId {
             millis: at.now.max(self.last.millis),
@@ -132,6 +147,10 @@ impl State {
         };
         self.last = id;
         wakes.topic(&new.topic);
+        if let Some(known) = new.dedup_id.clone() {
+            let topic = &mut self.topics[topic];
+            topic.dedup.insert(known, (id, at.now.after(topic.limits.dedup_window)));
+        }
         if let Some(due) = validate::due(&new, at.now) {
             self.topics[topic].due.insert(id.sequence, due);
         }
@@ -145,6 +164,7 @@ impl State {
             published_at: at.wall_ms,
             hops: new.hops,
         };
+        self.topics[topic].bytes += message.size();
         self.topics[topic].messages.insert(id.sequence, Arc::new(message));
         Published { id, duplicate: false }
     }
@@ -212,6 +232,9 @@ impl State {
         self.topics.push(TopicLog {
             name: name.clone(),
             messages: BTreeMap::new(),
+            bytes: 0,
+            limits: TopicLimits::default(),
+            dedup: HashMap::new(),
             due: BTreeMap::new(),
             groups: BTreeMap::new(),
             unclaimed: vec![(self.last.sequence, None)],

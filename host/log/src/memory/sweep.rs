@@ -88,7 +88,8 @@ impl State {
 
 impl TopicLog {
     fn remove(&mut self, sequence: Sequence) {
-        if self.messages.remove(&sequence).is_some() {
+        if let Some(message) = self.messages.remove(&sequence) {
+            self.bytes -= message.size();
             self.gone = self.gone.max(sequence);
             self.due.remove(&sequence);
         }

@@ -4,7 +4,7 @@ use super::command::{Command, Place};
 use super::{SqliteLog, counts, deliveries, letters, show, stream};
 use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
-    TopicState, TopicsMode,
+    TopicLimits, TopicState, TopicsMode,
 };
 use crate::error::LogError;
 use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest};
@@ -23,6 +23,11 @@ impl LogAdmin for SqliteLog {
 
     async fn declare_groups(&self, groups: Vec<GroupSpec>) -> Result<Vec<Declared>, LogError> {
         self.ask(|reply| Command::DeclareGroups(groups, reply)).await
+    }
+
+    async fn set_limits(&self, topic: &Topic, limits: TopicLimits) -> Result<(), LogError> {
+        let topic = topic.clone();
+        self.ask(|reply| Command::SetLimits(topic, limits, reply)).await
     }
 
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
@@ -90,15 +95,16 @@ impl LogAdmin for SqliteLog {
         group: Option<&Group>,
         filter: &DeadLetterFilter,
     ) -> Result<Redriven, LogError> {
-        let (mut moved, mut after) = (0, Place::default());
+        let (mut moved, mut of, mut after) = (0, 0, Place::default());
         loop {
             let (topic, group, filter) = (topic.clone(), group.cloned(), filter.clone());
             let step =
                 self.ask(|reply| Command::Redrive(topic, group, filter, after, reply)).await?;
             moved += step.moved;
+            of += step.of;
             match step.next {
                 Some(next) => after = next,
-                None => return Ok(Redriven { moved, of: moved }),
+                None => return Ok(Redriven { moved, of }),
             }
         }
     }

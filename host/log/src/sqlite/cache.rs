@@ -6,9 +6,11 @@
 use super::record;
 use super::rows::{BrokenSlot, GroupRow, State, TopicId, TopicRow};
 use super::tail::Tail;
+use crate::admin::TopicLimits;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 use windlass_core::lease::LeaseBook;
 use windlass_core::{Group, Sequence, Timestamp, Topic};
 
@@ -122,7 +124,7 @@ impl Cache {
         }
         let row = query(
             "select id, published, published_bytes, removed, removed_bytes, swept, stragglers,
-               unclaimed, floors, gone from topic where name = ?",
+               unclaimed, floors, gone, max_messages, max_bytes, dedup_ms from topic where name = ?",
         )
         .bind(name.as_str())
         .fetch_optional(&mut *conn)
@@ -151,6 +153,7 @@ impl Cache {
             unclaimed: json(row.try_get(7)?),
             floors: json(row.try_get(8)?),
             gone: unsigned(&row, 9)?,
+            limits: limits(&row, 10)?,
             groups: groups.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<_>>()?,
             look_after: 0,
         };
@@ -217,7 +220,7 @@ impl Cache {
         }
         let row = query(
             "select g.topic, g.name, g.cursor, g.passed, g.passed_bytes, g.version, g.policy, t.name,
-                    g.waiting, g.dead, g.skips, g.parked
+                    g.waiting, g.dead, g.skips, g.parked, g.waiting_bytes
                from grp g join topic t on t.id = g.topic where g.id = ?",
         )
         .bind(id.cast_signed())
@@ -247,6 +250,7 @@ impl Cache {
             dead: unsigned(&row, 9)?,
             skips: unsigned(&row, 10)?,
             parked: unsigned(&row, 11)?,
+            waiting_bytes: unsigned(&row, 12)?,
             full: false,
         };
         if let Some(known) = known {
@@ -298,6 +302,15 @@ pub(super) async fn next_due(
 ) -> sqlx::Result<Option<Timestamp>> {
     let row = query(NEXT_DUE).bind(group.cast_signed()).fetch_one(conn).await?;
     Ok(row.try_get::<Option<i64>, _>(0)?.map(|due| Timestamp(due.cast_unsigned())))
+}
+
+/// A topic's limits, from three columns.
+pub(super) fn limits(row: &sqlx::sqlite::SqliteRow, at: usize) -> sqlx::Result<TopicLimits> {
+    Ok(TopicLimits {
+        max_messages: unsigned(row, at)?,
+        max_bytes: unsigned(row, at + 1)?,
+        dedup_window: Duration::from_millis(unsigned(row, at + 2)?),
+    })
 }
 
 /// A column that never holds a negative number.

@@ -157,7 +157,7 @@ impl Writer {
             let (conn, cache) = self.parts()?;
             let gone = query(
                 "delete from waiting where grp = ? and seq = ?
-                 returning failures, key_hash, state",
+                 returning failures, key_hash, state, size",
             )
             .bind(group.cast_signed())
             .bind(sequence.0.cast_signed())
@@ -165,9 +165,11 @@ impl Writer {
             .await?;
             let Some(gone) = gone.first() else { return Ok(false) };
             let due = next_due(conn, group).await?;
+            let size = unsigned(gone, 3)?;
             let parked = unsigned(gone, 2)? == WaitingState::Parked as u64;
             if let Some(row) = cache.group_row_mut(group) {
                 row.waiting = row.waiting.saturating_sub(1);
+                row.waiting_bytes = row.waiting_bytes.saturating_sub(size);
                 row.parked = row.parked.saturating_sub(u64::from(parked));
                 row.next_due = due;
             }

@@ -206,8 +206,10 @@ impl Writer {
             .execute(&mut *conn)
             .await?;
         let due = next_due(conn, claiming.group).await?;
+        let bytes = found.iter().map(|(_, before)| before.size).sum::<u64>();
         if let Some(group) = cache.group_row_mut(claiming.group) {
             group.waiting = group.waiting.saturating_sub(found.len() as u64);
+            group.waiting_bytes = group.waiting_bytes.saturating_sub(bytes);
             group.next_due = due;
         }
         self.pending.groups.insert(claiming.group);

@@ -1,6 +1,6 @@
 //! What callers hand to the writer, and how they are answered.
 
-use crate::admin::{Counts, DeadLetterFilter, Declared, GroupSpec, TopicsMode};
+use crate::admin::{Counts, DeadLetterFilter, Declared, GroupSpec, TopicLimits, TopicsMode};
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement};
 use crate::error::LogError;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub(super) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StepDone {
     pub(super) moved: u64,
+    /// Of so many that were meant.
+    pub(super) of: u64,
     pub(super) next: Option<Place>,
 }
 
@@ -43,6 +45,7 @@ pub(super) enum Command {
     DeclareGroups(Vec<GroupSpec>, Reply<Vec<Declared>>),
     Redrive(Topic, Option<Group>, DeadLetterFilter, Place, Reply<StepDone>),
     PurgeDead(Topic, Option<Group>, Place, Reply<StepDone>),
+    SetLimits(Topic, TopicLimits, Reply<()>),
     AddGroup(GroupSpec, Reply<()>),
     RemoveGroup(Topic, Group, bool, Reply<Counts>),
     ClearGone(Reply<bool>),
@@ -115,6 +118,7 @@ impl Command {
             | Self::DeclareTopics(..)
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
+            | Self::SetLimits(..)
             | Self::RemoveGroup(..)
             | Self::Cancel(..)
             | Self::MakeDue(..)
@@ -132,6 +136,7 @@ impl Command {
             Self::DeclareTopics(..)
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
+            | Self::SetLimits(..)
             | Self::RemoveGroup(..)
             | Self::SetRetain(..) => 1,
             Self::Publish(..) => 2,
@@ -164,6 +169,7 @@ impl Command {
             Self::DeclareTopics(..)
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
+            | Self::SetLimits(..)
             | Self::RemoveGroup(..)
             | Self::ClearGone(_)
             | Self::Cancel(..)
@@ -188,6 +194,7 @@ impl Command {
             Self::Settle(_, reply) => refused(reply),
             Self::DeclareTopics(_, _, reply)
             | Self::SetRetain(_, _, reply)
+            | Self::SetLimits(_, _, reply)
             | Self::AddGroup(_, reply) => refused(reply),
             Self::RemoveGroup(_, _, _, reply) => refused(reply),
             Self::ClearGone(reply) => refused(reply),

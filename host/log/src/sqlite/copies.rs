@@ -39,8 +39,8 @@ impl Writer {
 
     async fn publish_copy(&mut self, one: &Buried) -> Result<(), Fail> {
         let Some(copy) = self.copy(one).await? else { return Ok(self.miss_copy(one.group).await?) };
-        self.check_messages(std::slice::from_ref(&copy)).await?;
-        self.store_messages(vec![copy]).await?;
+        let known = self.check_messages(std::slice::from_ref(&copy), None).await?;
+        self.store_messages(vec![copy], known).await?;
         Ok(())
     }
 

@@ -1,13 +1,14 @@
 //! What operators read: counts and dead letters, each answer from one snapshot of the file.
 
-use super::cache::unsigned;
+use super::cache::{limits, unsigned};
 use super::needed::{Needed, Oldest, needed};
 use super::record;
 use super::rows::{TopicId, Unclaimed};
 use super::sql::json_list;
-use crate::admin::{Counts, GroupState, TopicState};
-use sqlx::sqlite::SqliteConnection;
+use crate::admin::{Counts, GroupState, TopicLimits, TopicState};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row, query};
+use windlass_core::quota::Amount;
 use windlass_core::{Group, GroupPolicy, Sequence, Timestamp, Topic};
 
 /// A topic's row, as far as counts need it.
@@ -18,6 +19,7 @@ pub(super) struct TopicRow {
     pub(super) published_bytes: u64,
     pub(super) stored: u64,
     pub(super) unclaimed: Vec<Unclaimed>,
+    limits: TopicLimits,
 }
 
 /// A group's rows, counted.
@@ -68,26 +70,39 @@ pub(super) async fn topics(
     only: Option<&Topic>,
     now: Timestamp,
 ) -> sqlx::Result<Vec<TopicState>> {
-    let rows = query(
-        "select id, name, published, published_bytes, published - removed, unclaimed from topic
-          where ?1 is null or name = ?1 order by name",
-    )
-    .bind(only.map(Topic::as_str))
-    .fetch_all(&mut *conn)
-    .await?;
+    let rows = query(TOPICS).bind(only.map(Topic::as_str)).fetch_all(&mut *conn).await?;
     let mut states = Vec::with_capacity(rows.len());
-    for row in rows {
-        let topic = TopicRow {
-            id: TopicId(unsigned(&row, 0)?),
-            name: Topic::new(row.try_get(1)?).map_err(|e| sqlx::Error::Decode(Box::new(e)))?,
-            published: unsigned(&row, 2)?,
-            published_bytes: unsigned(&row, 3)?,
-            stored: unsigned(&row, 4)?,
-            unclaimed: serde_json::from_str(row.try_get(5)?).unwrap_or_default(),
-        };
-        states.push(topic_state(conn, topic, now).await?);
+    for row in &rows {
+        states.push(topic_state(conn, topic_row(row)?, now).await?);
     }
     Ok(states)
+}
+
+const TOPICS: &str = "select id, name, published, published_bytes, published - removed, unclaimed,
+      max_messages, max_bytes, dedup_ms
+    from topic where ?1 is null or name = ?1 order by name";
+
+fn topic_row(row: &SqliteRow) -> sqlx::Result<TopicRow> {
+    Ok(TopicRow {
+        id: TopicId(unsigned(row, 0)?),
+        name: Topic::new(row.try_get(1)?).map_err(|e| sqlx::Error::Decode(Box::new(e)))?,
+        published: unsigned(row, 2)?,
+        published_bytes: unsigned(row, 3)?,
+        stored: unsigned(row, 4)?,
+        unclaimed: serde_json::from_str(row.try_get(5)?).unwrap_or_default(),
+        limits: limits(row, 6)?,
+    })
+}
+
+/// What a topic's quota counts now.
+pub(super) async fn needed_of(conn: &mut SqliteConnection, name: &Topic) -> sqlx::Result<Amount> {
+    let rows = query(TOPICS).bind(name.as_str()).fetch_all(&mut *conn).await?;
+    let Some(row) = rows.first() else { return Ok(Amount::default()) };
+    let topic = topic_row(row)?;
+    // Times tell ready from waiting, which is the same to a quota.
+    let groups = group_rows(conn, topic.id, None, Timestamp(0)).await?;
+    let needed = needed(conn, &topic, &groups).await?;
+    Ok(Amount { messages: needed.messages, bytes: needed.bytes })
 }
 
 async fn topic_state(
@@ -120,6 +135,7 @@ async fn topic_state(
         bytes: needed.bytes,
         retained: topic.stored.saturating_sub(needed.messages + needed.dead_only),
         oldest,
+        limits: topic.limits,
         groups: states,
     })
 }

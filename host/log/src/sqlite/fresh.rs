@@ -156,6 +156,7 @@ impl Writer {
         });
         if let Some(row) = self.cache.group_row_mut(group) {
             row.waiting += 1;
+            row.waiting_bytes += new.size;
             if state == WaitingState::Parked {
                 row.parked += 1;
             } else {

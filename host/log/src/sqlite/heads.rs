@@ -23,7 +23,7 @@ static TOPICS: ManyRows = ManyRows::insert(
 static PUBLISHED: ManyRows = ManyRows::update("topic", &["published", "published_bytes"], "id");
 static MOVED: ManyRows = ManyRows::update(
     "grp",
-    &["cursor", "passed", "passed_bytes", "version", "waiting", "dead", "parked"],
+    &["cursor", "passed", "passed_bytes", "version", "waiting", "waiting_bytes", "dead", "parked"],
     "id",
 );
 
@@ -50,8 +50,9 @@ impl Pending {
             row.version += 1;
             self.written_groups.insert(id);
             let (passed, bytes) = (row.passed, row.passed_bytes);
-            let (waiting, dead, parked) = (row.waiting, row.dead, row.parked);
-            moved.push([row.cursor.0, passed, bytes, row.version, waiting, dead, parked, id]);
+            let waits = [row.waiting, row.waiting_bytes, row.dead, row.parked];
+            let [n, size, dead, parked] = waits;
+            moved.push([row.cursor.0, passed, bytes, row.version, n, size, dead, parked, id]);
         }
         MOVED.join(script, conn, moved, |args, row| args.push_all(row.map(int))).await?;
         if std::mem::take(&mut self.settings) {

@@ -2,9 +2,12 @@
 
 use super::cache::unsigned;
 use super::command::Fail;
+use super::dedup::{Accepted, Known};
+use super::quota::Freeing;
 use super::record::{self, Placed};
 use super::rows::{TOPIC_ID_MAX, TopicId, TopicRow, Unclaimed};
 use super::writer::Writer;
+use crate::admin::TopicLimits;
 use crate::api::Published;
 use crate::error::LogError;
 use crate::validate;
@@ -15,12 +18,17 @@ use windlass_core::{Message, MessageId, NewMessage, Sequence, Timestamp, Topic};
 impl Writer {
     /// Stores a batch, all or nothing.
     pub(super) async fn publish(&mut self, batch: Vec<NewMessage>) -> Result<Vec<Published>, Fail> {
-        self.check_messages(&batch).await?;
-        self.store_messages(batch).await
+        let known = self.check_messages(&batch, None).await?;
+        self.store_messages(batch, known).await
     }
 
-    /// Whether all of `batch` may be stored. Changes nothing.
-    pub(super) async fn check_messages(&mut self, batch: &[NewMessage]) -> Result<(), Fail> {
+    /// Whether all of `batch` may be stored, with what settling `freeing` lets go; which of it is
+    /// known already. Changes nothing.
+    pub(super) async fn check_messages(
+        &mut self,
+        batch: &[NewMessage],
+        freeing: Option<Freeing>,
+    ) -> Result<Known, Fail> {
         for message in batch {
             validate::check(message)?;
         }
@@ -36,7 +44,10 @@ impl Writer {
                 }
             }
         }
-        self.check_new_topics(batch.iter().map(|message| &message.topic)).await
+        self.check_new_topics(batch.iter().map(|message| &message.topic)).await?;
+        let known = self.known_ids(batch).await?;
+        self.check_room(batch, &known, freeing).await?;
+        Ok(known)
     }
 
     /// Whether there are numbers left for those of `topics` that are new. Changes nothing.
@@ -72,16 +83,28 @@ impl Writer {
     pub(super) async fn store_messages(
         &mut self,
         batch: Vec<NewMessage>,
+        mut known: Known,
     ) -> Result<Vec<Published>, Fail> {
         let now = self.time.now();
         let wall = self.time.clock().wall_ms();
         let mut answers = Vec::with_capacity(batch.len());
-        for message in batch {
+        let mut accepted = Vec::new();
+        for mut message in batch {
+            if let Some(id) = known.id_of(&message) {
+                answers.push(Published { id, duplicate: true });
+                continue;
+            }
             let topic = self.topic_or_new(&message.topic).await?;
-            answers.push(Published {
-                id: self.store(topic, message, now, wall).await?,
-                duplicate: false,
-            });
+            let name = message.dedup_id.take().map(|dedup_id| (message.topic.clone(), dedup_id));
+            let id = self.store(topic, message, now, wall).await?;
+            if let Some((name, dedup_id)) = name {
+                accepted.push(Accepted { topic, dedup_id: dedup_id.clone(), id });
+                known.add(name, dedup_id, id);
+            }
+            answers.push(Published { id, duplicate: false });
+        }
+        if !accepted.is_empty() {
+            self.remember_ids(accepted, now).await?;
         }
         Ok(answers)
     }
@@ -162,6 +185,7 @@ impl Writer {
             unclaimed: vec![Unclaimed { lo, hi: None, messages: 0, bytes: 0 }],
             floors: Vec::new(),
             gone: 0,
+            limits: TopicLimits::default(),
             groups: Vec::new(),
             look_after: 0,
         });

@@ -8,6 +8,7 @@ use super::writer::Writer;
 use crate::admin::DeadLetterFilter;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, query};
+use windlass_core::quota::Amount;
 use windlass_core::{Group, MessageId, Sequence, Timestamp, Topic};
 
 /// Most rows one transaction moves: a million of them must not hold up everybody else.
@@ -32,12 +33,14 @@ impl Writer {
     ) -> Result<StepDone, Fail> {
         let now = self.time.now();
         let Some(step) = self.next_dead(topic, group, filter, after).await? else {
-            return Ok(StepDone { moved: 0, next: None });
+            return Ok(StepDone { moved: 0, of: 0, next: None });
         };
         let Step { group: id, meant: sequences, next } = step;
         if sequences.is_empty() {
-            return Ok(StepDone { moved: 0, next });
+            return Ok(StepDone { moved: 0, of: 0, next });
         }
+        let of = sequences.len() as u64;
+        let (sequences, bytes) = self.those_that_fit(id, sequences).await?;
         let parked = self.behind_their_key(id, &sequences).await?;
         let (conn, cache) = self.parts()?;
         let list = json_list(sequences.iter().copied());
@@ -63,11 +66,57 @@ impl Writer {
         if let Some(row) = cache.group_row_mut(id) {
             row.waits_until(now);
             row.waiting += moved;
+            row.waiting_bytes += bytes;
             row.parked += parked.len() as u64;
             row.dead = row.dead.saturating_sub(moved);
         }
         self.pending.groups.insert(id);
-        Ok(StepDone { moved, next })
+        Ok(StepDone { moved, of, next })
+    }
+
+    /// Those dead letters for which the topic has room, and their size: what another group needs is
+    /// counted already.
+    async fn those_that_fit(
+        &mut self,
+        group: u64,
+        dead: Vec<u64>,
+    ) -> Result<(Vec<u64>, u64), Fail> {
+        let Some(topic) = self.cache.group_row(group).map(|row| row.topic) else {
+            return Ok((Vec::new(), 0));
+        };
+        let (conn, cache) = self.parts()?;
+        let rows = query(
+            "select seq, size from dead
+              where grp = ? and seq in (select value from json_each(?)) order by seq",
+        )
+        .bind(group.cast_signed())
+        .bind(json_list(dead.iter().copied()))
+        .fetch_all(conn)
+        .await?;
+        let Some(row) = cache.topic_row(topic) else { return Ok((Vec::new(), 0)) };
+        let (most, full) = (row.limits.most(), row.stored().over(row.limits.most()).is_some());
+        let mut room = None;
+        if full {
+            let none = Amount::default();
+            let needed = self.needed(topic, Amount { messages: u64::MAX, ..none }, most).await?;
+            room = Some((needed, self.needed_elsewhere(topic, group, &dead).await?));
+        }
+        let (mut fit, mut bytes) = (Vec::with_capacity(rows.len()), 0);
+        for row in &rows {
+            let (sequence, size) = (unsigned(row, 0)?, unsigned(row, 1)?);
+            if let Some((needed, elsewhere)) = &mut room
+                && !elsewhere.contains(&sequence)
+            {
+                let with = needed.and(Amount::one(size));
+                if with.over(most).is_some() {
+                    continue;
+                }
+                *needed = with;
+            }
+            fit.push(sequence);
+            bytes += size;
+        }
+        Ok((fit, bytes))
     }
 
     /// Which of these dead letters have another message of their key before them.
@@ -101,11 +150,11 @@ impl Writer {
     ) -> Result<StepDone, Fail> {
         let all = DeadLetterFilter::default();
         let Some(step) = self.next_dead(topic, group, &all, after).await? else {
-            return Ok(StepDone { moved: 0, next: None });
+            return Ok(StepDone { moved: 0, of: 0, next: None });
         };
         let Step { group: id, meant: sequences, next } = step;
         if sequences.is_empty() {
-            return Ok(StepDone { moved: 0, next });
+            return Ok(StepDone { moved: 0, of: 0, next });
         }
         let (conn, cache) = self.parts()?;
         let list = json_list(sequences.iter().copied());
@@ -123,7 +172,7 @@ impl Writer {
             self.let_go(id, Sequence(*sequence));
         }
         self.pending.groups.insert(id);
-        Ok(StepDone { moved, next })
+        Ok(StepDone { moved, of: moved, next })
     }
 
     /// The next dead letters behind `after`: of one group, at most a step's worth, of which some are

@@ -1,5 +1,6 @@
 //! Rows of the file as the writer works with them.
 
+use crate::admin::TopicLimits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::lease::{Lease, LeaseBook};
@@ -61,6 +62,7 @@ pub(super) struct TopicRow {
     pub(super) floors: Vec<Floor>,
     /// The highest sequence that was removed.
     pub(super) gone: u64,
+    pub(super) limits: TopicLimits,
     /// Its groups' numbers.
     pub(super) groups: Vec<u64>,
     /// The sweep found nothing to do; it looks again when its groups have passed so many. Not
@@ -88,6 +90,7 @@ pub(super) struct GroupRow {
     pub(super) next_due: Option<Timestamp>,
     /// How many rows of `waiting` and `dead` it has.
     pub(super) waiting: u64,
+    pub(super) waiting_bytes: u64,
     pub(super) dead: u64,
     /// How many of those in `waiting` are parked.
     pub(super) parked: u64,

@@ -1,4 +1,4 @@
--- Schema 3 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
+-- Schema 4 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
 -- message.id = topic << 43 | sequence, so a topic is one range of the table and needs no index.
 
 create table state(
@@ -24,7 +24,10 @@ create table topic(
   stragglers integer not null,        -- stored at or before swept: some group waits for or buried them
   unclaimed text not null,            -- json: ranges stored while no group was there to need them
   floors text not null,               -- json: when what was no longer needed, for retain
-  gone integer not null               -- the highest sequence that was removed
+  gone integer not null,              -- the highest sequence that was removed
+  max_messages integer not null default 1000000,
+  max_bytes integer not null default 2147483648,
+  dedup_ms integer not null default 300000
 );
 
 create table message(
@@ -41,7 +44,8 @@ create table grp(
   passed integer not null,            -- how many of topic.published those are, and their size
   passed_bytes integer not null,
   version integer not null,           -- rises with every change of leases or waiting rows
-  waiting integer not null,           -- how many rows of waiting it has
+  waiting integer not null,           -- how many rows of waiting it has, and their size
+  waiting_bytes integer not null,
   dead integer not null,              -- and of dead
   parked integer not null,            -- of those in waiting, how many are parked
   skips integer not null,             -- and of skip

@@ -1,7 +1,9 @@
 //! Settling: ack with sends, retry, dead letter, release, extend. Only the current token acts.
 
 use super::command::Fail;
+use super::dedup::Known;
 use super::pending::{WaitingRow, WaitingState};
+use super::quota::Freeing;
 use super::writer::Writer;
 use crate::api::{Extended, Extension, Settled, Settlement};
 use crate::error::LogError;
@@ -77,9 +79,14 @@ impl Writer {
         let max_attempts = group.policy.max_attempts.get();
         let (conn, cache) = self.parts()?;
         cache.topic(conn, &topic_name).await?;
-        if let Disposition::Ack { sends } = &settlement.disposition {
-            self.check_messages(sends).await?;
-        }
+        let known = if let Disposition::Ack { sends } = &settlement.disposition
+            && !sends.is_empty()
+        {
+            let freeing = Freeing { group: token.group, sequence: token.sequence };
+            self.check_messages(sends, Some(freeing)).await?
+        } else {
+            Known::default()
+        };
         let now = self.time.now();
         let Some(lease) = self.take_lease(&token) else { return Ok(Settled::LeaseLost) };
         match settlement.disposition {
@@ -93,7 +100,7 @@ impl Writer {
                 }
                 self.let_go(token.group, token.sequence);
                 self.free_key(token.group, lease.key_hash, now);
-                self.store_messages(sends).await?;
+                self.store_messages(sends, known).await?;
                 Ok(Settled::Applied)
             }
             Disposition::Retry { delay, counted } => {
@@ -162,6 +169,7 @@ impl Writer {
         });
         if let Some(group) = self.cache.group_row_mut(id) {
             group.waiting += 1;
+            group.waiting_bytes += lease.size;
             group.waits_until(due);
         }
     }

@@ -34,8 +34,9 @@ impl Writer {
         let cursor = cursor(conn, topic, start, newest).await?;
         let passed = passed(conn, row, cursor, newest).await?;
         let inserted = query(
-            "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, dead, skips,
-               parked, copies_missed, policy) values (?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, '{}')",
+            "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, waiting_bytes,
+               dead, skips, parked, copies_missed, policy)
+             values (?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0, 0, '{}')",
         )
         .bind(topic.0.cast_signed())
         .bind(name.as_str())
@@ -62,6 +63,7 @@ impl Writer {
             slots: BTreeMap::new(),
             next_due: None,
             waiting: 0,
+            waiting_bytes: 0,
             dead: 0,
             skips: 0,
             parked: 0,

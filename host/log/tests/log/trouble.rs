@@ -241,10 +241,14 @@ async fn an_ack_that_finds_no_number_for_a_topic_changes_nothing() {
     declare(&log, "t", "g", GroupPolicy::default()).await;
     publish(&log, "t", 1).await;
     let mut file = file(folder.path()).await;
-    sqlx::query("insert into topic values((1 << 20) - 1,'last',0,0,0,0,0,0,'[]','[]',0)")
-        .execute(&mut file)
-        .await
-        .unwrap();
+    sqlx::query(
+        "insert into topic(id, name, published, published_bytes, removed, removed_bytes, swept,
+           stragglers, unclaimed, floors, gone)
+         values ((1 << 20) - 1, 'last', 0, 0, 0, 0, 0, 0, '[]', '[]', 0)",
+    )
+    .execute(&mut file)
+    .await
+    .unwrap();
     file.close().await.unwrap();
     let held = claim_one(&log, "t", "g").await;
     let both = || vec![message("last", "1"), message("fresh", "2")];

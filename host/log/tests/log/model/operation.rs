@@ -16,6 +16,7 @@ pub(super) struct Draft {
     pub(super) bytes: usize,
     pub(super) key: Option<&'static str>,
     pub(super) delay: Option<u64>,
+    pub(super) dedup_id: Option<&'static str>,
     pub(super) fault: Option<Fault>,
 }
 
@@ -23,7 +24,6 @@ pub(super) struct Draft {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
     TooLarge,
-    Deduped,
 }
 
 /// What is done with a claim.
@@ -86,6 +86,8 @@ pub(super) enum Asking {
     Read(&'static str, Reading, usize),
     Page(&'static str, Option<&'static str>, usize),
     Sweep,
+    /// Most messages, most bytes, the dedup window.
+    Limit(&'static str, u64, u64, u64),
     Retain(Duration, u64),
 }
 
@@ -143,7 +145,7 @@ impl Operation {
 
 impl Asking {
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
-        match random.random_range(0..33) {
+        match random.random_range(0..36) {
             0..4 => {
                 let n = random.random_range(1..4);
                 Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
@@ -155,6 +157,12 @@ impl Asking {
             }
             5..8 => Self::Redrive(topic, one_or_all(random), filter(random)),
             26..30 => Self::Cancel(random.random_range(0..20), one_or_all(random)),
+            32..35 => Self::Limit(
+                topic,
+                [5, 20, 1_000][random.random_range(0..3)],
+                [100, 500, 1 << 30][random.random_range(0..3)],
+                span(random),
+            ),
             30..32 => Self::MakeDue(random.random_range(0..20), one_or_all(random)),
             8 => Self::Purge(topic, one_or_all(random)),
             9 => Self::Page(topic, one_or_all(random), random.random_range(1..4)),
@@ -207,13 +215,13 @@ fn drafts(random: &mut StdRng, least: usize, most: usize) -> Vec<Draft> {
 fn draft(random: &mut StdRng) -> Draft {
     let fault = match random.random_range(0..100) {
         0 => Some(Fault::TooLarge),
-        1 => Some(Fault::Deduped),
         _ => None,
     };
     Draft {
         topic: topic(random),
         bytes: random.random_range(0..40),
         key: random.random_bool(0.3).then(|| ["a", "b", "c"][random.random_range(0..3)]),
+        dedup_id: random.random_bool(0.1).then(|| ["x", "y", "z"][random.random_range(0..3)]),
         delay: random.random_bool(0.15).then(|| span(random)),
         fault,
     }

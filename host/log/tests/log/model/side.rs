@@ -15,7 +15,7 @@ use windlass_log::conformance::Harness;
 use windlass_log::conformance::kit::{group, record, some, topic};
 use windlass_log::{
     ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, PendingQuery, ReadFrom,
-    ReadRequest, Settlement, Start, TopicsMode,
+    ReadRequest, Settlement, Start, TopicLimits, TopicsMode,
 };
 
 /// A log, and a second opening of it where there can be one.
@@ -255,6 +255,12 @@ async fn ask(log: &DynLog, asking: &Asking) -> String {
             answer(log.purge_dead(&topic(on), name.map(group).as_ref()).await)
         }
         Asking::Page(on, name, limit) => pages(log, on, name.map(group), *limit).await,
+        Asking::Limit(on, max_messages, max_bytes, window) => {
+            let dedup_window = Duration::from_millis(*window);
+            let (max_messages, max_bytes) = (*max_messages, *max_bytes);
+            let limits = TopicLimits { max_messages, max_bytes, dedup_window };
+            answer(log.set_limits(&topic(on), limits).await)
+        }
         Asking::Sweep => answer(log.sweep().await),
         Asking::Retain(span, messages) => answer(log.set_retain(*span, *messages).await),
     }
@@ -297,11 +303,11 @@ fn message(draft: &Draft) -> NewMessage {
     let mut new = NewMessage::new(topic(draft.topic), vec![b'x'; draft.bytes]);
     new.hops = u32::try_from(draft.bytes % 3).unwrap();
     new.metadata = vec![("n".into(), draft.bytes.to_string()); draft.bytes % 2];
+    new.dedup_id = draft.dedup_id.map(str::to_owned);
     new.key = draft.key.map(str::to_owned);
     new.delay = draft.delay.map(Duration::from_millis);
     match draft.fault {
         Some(Fault::TooLarge) => new.content_type = Some("x".repeat(2_000)),
-        Some(Fault::Deduped) => new.dedup_id = Some("d".into()),
         None => {}
     }
     new
