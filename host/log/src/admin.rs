@@ -1,8 +1,8 @@
 //! What operators ask: groups, counts, dead letters, the sweep.
 
-use crate::api::Start;
+use crate::api::{Claim, Start};
 use crate::error::LogError;
-use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest};
+use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
 use crate::waiter::Waiter;
 use async_trait::async_trait;
 use std::num::NonZeroUsize;
@@ -223,6 +223,29 @@ pub trait LogAdmin: Send + Sync {
         group: &Group,
         force: bool,
     ) -> Result<Counts, LogError>;
+
+    /// Moves a group's position. Its claims are void and what waits goes; what lies behind the new
+    /// position is new to it, but for its dead letters, which stay dead.
+    async fn seek(&self, _topic: &Topic, _group: &Group, _to: Start) -> Result<(), LogError> {
+        Err(LogError::NotBuilt("moving a group"))
+    }
+
+    /// Moves leased deliveries whose holder has not been heard of for long to another worker, as
+    /// claims with new tokens: a fresh lease, one more attempt, the first delivery kept. Those whose
+    /// attempts are used up stay, and so does what waits or is parked.
+    async fn transfer(&self, _request: TransferRequest) -> Result<Vec<Claim>, LogError> {
+        Err(LogError::NotBuilt("transferring deliveries"))
+    }
+
+    /// Releases all that a worker holds of a group, the attempts given back; how many.
+    async fn release_worker(
+        &self,
+        _topic: &Topic,
+        _group: &Group,
+        _worker: &str,
+    ) -> Result<u64, LogError> {
+        Err(LogError::NotBuilt("releasing a worker's deliveries"))
+    }
 
     /// A page of what is leased, waiting or parked, in order of sequence.
     async fn pending(&self, query: PendingQuery) -> Result<Vec<Pending>, LogError>;

@@ -54,11 +54,13 @@ pub mod publish;
 pub mod quota;
 pub mod removal;
 pub mod retain;
+pub mod seek;
 pub mod sends;
 pub mod settle;
 pub mod starts;
 pub mod stream;
 pub mod time;
+pub mod transfer;
 
 use crate::DynLog;
 use crate::clock::TestClock;

@@ -94,6 +94,23 @@ pub struct PendingQuery {
     pub limit: NonZeroUsize,
 }
 
+/// A wish to move leased deliveries to another worker.
+#[derive(Debug, Clone)]
+pub struct TransferRequest {
+    /// Of this topic.
+    pub topic: Topic,
+    /// Of this group.
+    pub group: Group,
+    /// To this worker.
+    pub worker: Arc<str>,
+    /// Whose holder has not been heard of (claim, transfer, last extend) for at least so long.
+    pub idle: Duration,
+    /// Only these; any where none is named.
+    pub ids: Vec<MessageId>,
+    /// At most so many, by sequence.
+    pub max: NonZeroUsize,
+}
+
 /// How one message stands in one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {

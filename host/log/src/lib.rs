@@ -37,7 +37,7 @@ pub use api::{
 pub use error::LogError;
 pub use inspect::{
     MessageState, Pending, PendingQuery, Place, ReadFrom, ReadGap, ReadMessage, ReadPage,
-    ReadRequest, Standing,
+    ReadRequest, Standing, TransferRequest,
 };
 pub use waiter::Waiter;
 

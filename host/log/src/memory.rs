@@ -15,6 +15,7 @@ mod settle;
 mod state;
 mod stream;
 mod sweep;
+mod transfer;
 mod waiting;
 
 use crate::admin::{
@@ -23,11 +24,11 @@ use crate::admin::{
 };
 use crate::api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
-    Settlement,
+    Settlement, Start,
 };
 use crate::clock::{Clock, LogTime, offset_after_boot};
 use crate::error::LogError;
-use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest};
+use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
 use state::{Moment, State, Wakes};
@@ -245,6 +246,23 @@ impl LogAdmin for MemoryLog {
         force: bool,
     ) -> Result<Counts, LogError> {
         self.act(|state, at, wakes| state.remove_group(topic, group, force, at.now, wakes))?
+    }
+
+    async fn seek(&self, topic: &Topic, group: &Group, to: Start) -> Result<(), LogError> {
+        self.act(|state, _, wakes| state.seek(topic, group, to, wakes))?
+    }
+
+    async fn transfer(&self, request: TransferRequest) -> Result<Vec<Claim>, LogError> {
+        self.act(|state, at, wakes| state.transfer(&request, at.now, wakes))?
+    }
+
+    async fn release_worker(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        worker: &str,
+    ) -> Result<u64, LogError> {
+        self.act(|state, at, wakes| state.release_worker(topic, group, worker, at.now, wakes))?
     }
 
     async fn pending(&self, query: PendingQuery) -> Result<Vec<Pending>, LogError> {

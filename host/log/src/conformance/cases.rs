@@ -211,6 +211,20 @@ macro_rules! conformance {
                 a_full_dead_letter_topic_misses_the_copy
                 a_quota_holds_under_concurrency
             }
+            seek {
+                a_group_moved_back_reads_again
+                a_group_moved_forward_settles_what_it_skips
+                claims_of_a_moved_group_are_void
+                dead_letters_stay_dead_wherever_a_group_moves
+                a_moved_group_forgets_what_waited
+                a_moved_group_takes_over_what_it_reads
+            }
+            transfer {
+                idle_deliveries_go_to_another_worker
+                named_deliveries_are_transferred
+                what_has_no_attempt_left_is_not_transferred
+                what_a_removed_worker_held_is_released
+            }
             live {
                 a_publish_wakes_every_group
                 a_due_time_wakes

@@ -119,7 +119,8 @@ impl State {
             let group = &mut self.groups[place];
             let due = self.topics[group.topic].due.get(&id.sequence);
             // Of what the group has not come to, only what was given a delay waits.
-            let waits = id.sequence <= group.cursor || due.is_some_and(|due| *due > now);
+            let read = id.sequence <= group.cursor || !group.is_patient(id.sequence);
+            let waits = read || due.is_some_and(|due| *due > now);
             if waits && group.make_due(id.sequence, now) {
                 let (topic, group) = self.names(place);
                 wakes.group(&topic, &group);

@@ -7,6 +7,7 @@
 use super::waiting::{Waiting, WaitingRoom};
 use crate::inspect::{Pending, Place};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use windlass_core::history::{TEXT_BYTES_MAX, cut, gives_way};
 use windlass_core::lease::{Lease, LeaseBook};
 use windlass_core::passing::{Passing, passing};
@@ -110,6 +111,17 @@ impl GroupLog {
     pub(super) fn gone(topic: usize, name: Group) -> Self {
         let gone = Self::new(topic, name, GroupPolicy::default(), Sequence::MAX);
         Self { gone: true, ..gone }
+    }
+
+    /// Moves to another position: nothing is leased or waits any more, and what is dead is passed by.
+    pub(super) fn seek(&mut self, cursor: Sequence) {
+        self.cursor = cursor;
+        self.leases = LeaseBook::default();
+        self.waiting = WaitingRoom::default();
+        self.hurried.clear();
+        let behind = (Bound::Excluded(cursor), Bound::Unbounded);
+        self.skipped = self.dead.range(behind).map(|(sequence, _)| *sequence).collect();
+        self.past.retain(|sequence, _| self.dead.contains_key(sequence));
     }
 
     /// Whether this group must still settle the message.
@@ -247,8 +259,8 @@ impl GroupLog {
 
     /// Settles a message that is new, leased or waits; whether it did.
     pub(super) fn cancel(&mut self, sequence: Sequence, now: Timestamp) -> bool {
-        if sequence > self.cursor {
-            return self.skipped.insert(sequence);
+        if sequence > self.cursor && self.skipped.insert(sequence) {
+            return true;
         }
         let freed = if let Some(waited) = self.waiting.take(sequence) {
             waited.key.filter(|_| waited.place != Place::Parked)
@@ -264,8 +276,8 @@ impl GroupLog {
 
     /// Makes due what waits for a time; whether it did.
     pub(super) fn make_due(&mut self, sequence: Sequence, now: Timestamp) -> bool {
-        if sequence > self.cursor {
-            return !self.skipped.contains(&sequence) && self.hurried.insert(sequence);
+        if sequence > self.cursor && !self.skipped.contains(&sequence) {
+            return self.hurried.insert(sequence);
         }
         let waits = |one: &&Waiting| one.due > now && one.place != Place::Parked;
         let Some(waiting) = self.waiting.get(sequence).filter(waits).copied() else {

@@ -41,13 +41,50 @@ impl State {
         if self.topics[at].groups.is_empty() {
             self.topics[at].unclaimed.push((self.last.sequence, None));
         }
-        let swept = ..=self.topics[at].swept_to;
-        let passed_by: Vec<_> = self.topics[at].messages.range(swept).map(|(at, _)| *at).collect();
-        for sequence in passed_by {
-            self.let_go(at, sequence);
-        }
+        self.let_go_all(at);
         wakes.group(topic, group);
         Ok(counts)
+    }
+
+    /// Moves a group.
+    pub(super) fn seek(
+        &mut self,
+        topic: &Topic,
+        group: &Group,
+        to: Start,
+        wakes: &mut Wakes,
+    ) -> Result<(), LogError> {
+        let place = self.meant(topic, Some(group))?[0];
+        let at = self.groups[place].topic;
+        let cursor = self.position(at, to);
+        self.groups[place].seek(cursor);
+        // What it reads again is kept for `retain` again.
+        self.topics[at].samples.retain(|(_, floor)| *floor <= cursor);
+        self.topics[at].claim_after(cursor, self.last.sequence);
+        self.let_go_all(at);
+        wakes.group(topic, group);
+        Ok(())
+    }
+
+    /// The position of a start: everything up to it is passed.
+    fn position(&self, topic: usize, start: Start) -> Sequence {
+        let newest = self.last.sequence;
+        match start {
+            Start::Earliest => Sequence(0),
+            Start::Latest => newest,
+            Start::Time(time) => self.before(Some(&self.topics[topic]), time),
+            Start::At(id) => Sequence(id.sequence.0.saturating_sub(1)).min(newest),
+            Start::After(id) => id.sequence.min(newest),
+        }
+    }
+
+    /// What the sweep has passed by and nobody has any more goes.
+    fn let_go_all(&mut self, topic: usize) {
+        let swept = ..=self.topics[topic].swept_to;
+        let all: Vec<_> = self.topics[topic].messages.range(swept).map(|(at, _)| *at).collect();
+        for sequence in all {
+            self.let_go(topic, sequence);
+        }
     }
 
     /// Makes a group that is not there.
@@ -60,13 +97,7 @@ impl State {
     ) -> usize {
         let at = self.topic_or_new(topic);
         let newest = self.last.sequence;
-        let cursor = match start {
-            Start::Earliest => Sequence(0),
-            Start::Latest => newest,
-            Start::Time(time) => self.before(Some(&self.topics[at]), time),
-            Start::At(id) => Sequence(id.sequence.0.saturating_sub(1)).min(newest),
-            Start::After(id) => id.sequence.min(newest),
-        };
+        let cursor = self.position(at, start);
         let place = self.groups.len();
         self.groups.push(GroupLog::new(at, group.clone(), policy, cursor));
         let topic = &mut self.topics[at];

@@ -6,8 +6,9 @@ use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
     TopicLimits, TopicState, TopicsMode,
 };
+use crate::api::{Claim, Start};
 use crate::error::LogError;
-use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest};
+use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
 use crate::waiter::Waiter;
 use async_trait::async_trait;
 use sqlx::Connection;
@@ -59,6 +60,25 @@ impl LogAdmin for SqliteLog {
         let counts = self.ask(|reply| Command::RemoveGroup(topic, group, force, reply)).await?;
         while self.ask(Command::ClearGone).await? {}
         Ok(counts)
+    }
+
+    async fn seek(&self, topic: &Topic, group: &Group, to: Start) -> Result<(), LogError> {
+        let (topic, group) = (topic.clone(), group.clone());
+        self.ask(|reply| Command::Seek(topic, group, to, reply)).await
+    }
+
+    async fn transfer(&self, request: TransferRequest) -> Result<Vec<Claim>, LogError> {
+        self.ask(|reply| Command::Transfer(request, reply)).await
+    }
+
+    async fn release_worker(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        worker: &str,
+    ) -> Result<u64, LogError> {
+        let (topic, group, worker) = (topic.clone(), group.clone(), worker.to_owned());
+        self.ask(|reply| Command::ReleaseWorker(topic, group, worker, reply)).await
     }
 
     async fn pending(&self, wanted: PendingQuery) -> Result<Vec<Pending>, LogError> {

@@ -40,8 +40,10 @@ impl Writer {
         let mut changed = 0;
         for group in groups {
             let done = match self.cache.group_row(group) {
+                // Moved back before a dead letter that was redriven, a group has it all the same.
                 Some(row) if id.sequence > row.cursor => {
                     self.skip(group, id.sequence, stored.size).await?
+                        || self.cancel_delivery(group, id.sequence).await?
                 }
                 Some(_) => self.cancel_delivery(group, id.sequence).await?,
                 None => false,
@@ -63,9 +65,10 @@ impl Writer {
         for group in groups {
             if self.cache.group_row(group).is_none_or(|row| id.sequence > row.cursor) {
                 let waits = stored.due.is_some_and(|due| due > now);
-                let done = waits && self.mark(group, id.sequence, stored.size, true).await?;
-                changed += u64::from(done);
-                continue;
+                if waits && self.mark(group, id.sequence, stored.size, true).await? {
+                    changed += 1;
+                    continue;
+                }
             }
             let (conn, cache) = self.parts()?;
             let moved = query(
@@ -219,7 +222,7 @@ impl Writer {
         self.write_skips(group).await
     }
 
-    async fn write_skips(&mut self, group: u64) -> Result<(), Fail> {
+    pub(super) async fn write_skips(&mut self, group: u64) -> Result<(), Fail> {
         let (conn, cache) = self.parts()?;
         let skips = cache.group_row(group).map_or(0, |row| row.skips);
         query("update grp set skips = ? where id = ?")

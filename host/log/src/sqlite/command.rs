@@ -1,8 +1,9 @@
 //! What callers hand to the writer, and how they are answered.
 
 use crate::admin::{Counts, DeadLetterFilter, Declared, GroupSpec, TopicLimits, TopicsMode};
-use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement};
+use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement, Start};
 use crate::error::LogError;
+use crate::inspect::TransferRequest;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -48,6 +49,9 @@ pub(super) enum Command {
     SetLimits(Topic, TopicLimits, Reply<()>),
     AddGroup(GroupSpec, Reply<()>),
     RemoveGroup(Topic, Group, bool, Reply<Counts>),
+    Seek(Topic, Group, Start, Reply<()>),
+    Transfer(TransferRequest, Reply<Vec<Claim>>),
+    ReleaseWorker(Topic, Group, String, Reply<u64>),
     ClearGone(Reply<bool>),
     Cancel(MessageId, Option<Group>, Reply<u64>),
     MakeDue(MessageId, Option<Group>, Reply<u64>),
@@ -108,6 +112,7 @@ impl Command {
             // is no part of a transaction.
             Self::Claim(..)
             | Self::Extend(..)
+            | Self::ReleaseWorker(..)
             | Self::ClearGone(_)
             | Self::Sweep(..)
             | Self::Close(_) => false,
@@ -120,6 +125,8 @@ impl Command {
             | Self::AddGroup(..)
             | Self::SetLimits(..)
             | Self::RemoveGroup(..)
+            | Self::Seek(..)
+            | Self::Transfer(..)
             | Self::Cancel(..)
             | Self::MakeDue(..)
             | Self::Redrive(..)
@@ -140,7 +147,13 @@ impl Command {
             | Self::RemoveGroup(..)
             | Self::SetRetain(..) => 1,
             Self::Publish(..) => 2,
-            Self::Redrive(..) | Self::PurgeDead(..) | Self::Cancel(..) | Self::MakeDue(..) => 3,
+            Self::Redrive(..)
+            | Self::PurgeDead(..)
+            | Self::Cancel(..)
+            | Self::MakeDue(..)
+            | Self::Seek(..)
+            | Self::ReleaseWorker(..)
+            | Self::Transfer(..) => 3,
             Self::Claim(..) => 4,
             Self::ClearGone(_) | Self::Sweep(..) => 5,
             Self::Close(_) => 6,
@@ -171,6 +184,9 @@ impl Command {
             | Self::AddGroup(..)
             | Self::SetLimits(..)
             | Self::RemoveGroup(..)
+            | Self::Seek(..)
+            | Self::Transfer(..)
+            | Self::ReleaseWorker(..)
             | Self::ClearGone(_)
             | Self::Cancel(..)
             | Self::MakeDue(..)
@@ -189,19 +205,22 @@ impl Command {
         }
         match self {
             Self::Publish(_, reply) => refused(reply),
-            Self::Claim(_, reply) => refused(reply),
+            Self::Claim(_, reply) | Self::Transfer(_, reply) => refused(reply),
             Self::Extend(_, reply) => refused(reply),
             Self::Settle(_, reply) => refused(reply),
             Self::DeclareTopics(_, _, reply)
             | Self::SetRetain(_, _, reply)
             | Self::SetLimits(_, _, reply)
+            | Self::Seek(_, _, _, reply)
             | Self::AddGroup(_, reply) => refused(reply),
             Self::RemoveGroup(_, _, _, reply) => refused(reply),
+            Self::ReleaseWorker(_, _, _, reply)
+            | Self::Cancel(_, _, reply)
+            | Self::MakeDue(_, _, reply) => refused(reply),
             Self::ClearGone(reply) => refused(reply),
             Self::DeclareGroups(_, reply) => refused(reply),
             Self::Close(reply) => answer(reply, Ok(())),
             Self::Redrive(_, _, _, _, reply) | Self::PurgeDead(_, _, _, reply) => refused(reply),
-            Self::Cancel(_, _, reply) | Self::MakeDue(_, _, reply) => refused(reply),
             Self::Sweep(_, reply) => refused(reply),
         }
     }

@@ -120,6 +120,12 @@ async fn cancelled(
     for row in &rows {
         cancelled.insert(unsigned(row, 0)?, unsigned(row, 1)?);
     }
+    if groups.len() > 1 {
+        // A dead letter that it was moved back before and that was redriven is needed; of a group
+        // alone what it holds is counted apart.
+        let own = held(conn, std::slice::from_ref(slowest), u64::MAX >> 1).await?;
+        cancelled.retain(|sequence, _| !own.live.contains_key(sequence));
+    }
     for group in groups.iter().filter(|group| group.id != slowest.id) {
         let skips = query("select seq from skip where grp = ? and hurry = 0")
             .bind(group.id.cast_signed())
@@ -129,7 +135,7 @@ async fn cancelled(
         for row in &skips {
             skips_of.insert(unsigned(row, 0)?);
         }
-        let held = held(conn, std::slice::from_ref(group), group.cursor).await?;
+        let held = held(conn, std::slice::from_ref(group), u64::MAX >> 1).await?;
         cancelled.retain(|sequence, _| {
             let needs = *sequence > group.cursor && !skips_of.contains(sequence);
             !needs && !held.live.contains_key(sequence)

@@ -170,7 +170,7 @@ impl Writer {
     }
 
     /// Messages that a group let go; those the sweep has passed by go where nobody else has them.
-    fn let_go_of(&mut self, topic: TopicId, swept: u64, mut sequences: Vec<u64>) {
+    pub(super) fn let_go_of(&mut self, topic: TopicId, swept: u64, mut sequences: Vec<u64>) {
         sequences.retain(|sequence| *sequence <= swept);
         if !sequences.is_empty() {
             self.pending.let_go.entry(topic).or_default().append(&mut sequences);

@@ -139,7 +139,7 @@ impl Writer {
     async fn not_leased(&mut self, token: &Token) -> Result<Settled, Fail> {
         let passed =
             self.cache.group_row(token.group).is_some_and(|group| token.sequence <= group.cursor);
-        if !passed {
+        if !passed && !self.is_passed_by(token).await? {
             return Ok(Settled::LeaseLost);
         }
         if self.pending.hides_rows() {
@@ -154,7 +154,23 @@ impl Writer {
         Ok(if waiting.is_some() { Settled::LeaseLost } else { Settled::AlreadySettled })
     }
 
-    fn wait(&mut self, id: u64, lease: &Lease, due: Timestamp, attempts: u32, failures: u32) {
+    /// Whether the cursor is to pass a message by: it was moved back before a dead letter.
+    async fn is_passed_by(&mut self, token: &Token) -> Result<bool, Fail> {
+        if self.cache.group_row(token.group).is_none_or(|group| group.skips == 0) {
+            return Ok(false);
+        }
+        let marks = self.marks(token.group, token.sequence).await?;
+        Ok(marks.cancelled.contains(&token.sequence))
+    }
+
+    pub(super) fn wait(
+        &mut self,
+        id: u64,
+        lease: &Lease,
+        due: Timestamp,
+        attempts: u32,
+        failures: u32,
+    ) {
         self.pending.waiting.push(WaitingRow {
             group: id,
             sequence: lease.sequence,

@@ -56,13 +56,10 @@ pub(super) async fn message(
     for row in rows {
         let group = Group::new(row.try_get(1)?).map_err(|e| sqlx::Error::Decode(Box::new(e)))?;
         let number = unsigned(&row, 0)?;
-        groups.push(if id.sequence.0 > unsigned(&row, 2)? {
+        let mark = mark(conn, number, id).await?;
+        groups.push(if id.sequence.0 > unsigned(&row, 2)? && mark != Some(0) {
             let waits = stored.due.is_some_and(|due| due > now);
-            let place = match mark(conn, number, id).await? {
-                Some(0) => Place::Settled,
-                None if waits => Place::Delayed,
-                Some(_) | None => Place::New,
-            };
+            let place = if waits && mark.is_none() { Place::Delayed } else { Place::New };
             Standing { group, place, pending: None, dead: None, history: History::default() }
         } else {
             standing(conn, (stored.topic, &stored.name), (number, group), id, now).await?

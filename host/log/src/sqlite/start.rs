@@ -31,7 +31,7 @@ impl Writer {
             return Err(Fail::Storage(sqlx::Error::RowNotFound));
         };
         let topic_name = row.name.clone();
-        let cursor = cursor(conn, topic, start, newest).await?;
+        let cursor = cursor_of(conn, topic, start, newest).await?;
         let passed = passed(conn, row, cursor, newest).await?;
         let inserted = query(
             "insert into grp(topic, name, cursor, passed, passed_bytes, version, waiting, waiting_bytes,
@@ -79,7 +79,7 @@ impl Writer {
 }
 
 /// The position of a start: everything up to it is passed.
-async fn cursor(
+pub(super) async fn cursor_of(
     conn: &mut SqliteConnection,
     topic: TopicId,
     start: Start,
@@ -99,7 +99,7 @@ async fn cursor(
 }
 
 /// What a group that starts at `cursor` has passed; what was removed counts as passed.
-async fn passed(
+pub(super) async fn passed(
     conn: &mut SqliteConnection,
     row: &TopicRow,
     cursor: Sequence,
@@ -124,7 +124,7 @@ async fn passed(
 }
 
 /// A group needs what lies after its start; what lies before still waits for another.
-async fn still_unclaimed(
+pub(super) async fn still_unclaimed(
     conn: &mut SqliteConnection,
     row: &TopicRow,
     cursor: Sequence,

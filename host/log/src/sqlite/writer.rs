@@ -296,6 +296,17 @@ impl Writer {
             Command::RemoveGroup(topic, group, force, reply) => {
                 outcome(reply, self.remove_group(&topic, &group, force).await)
             }
+            Command::Seek(topic, group, to, reply) => {
+                outcome(reply, self.seek(&topic, &group, to).await)
+            }
+            // A transfer whose caller is gone would hold messages for nobody.
+            Command::Transfer(_, reply) if reply.is_closed() => {
+                (answer(reply, Ok(Vec::new())), None)
+            }
+            Command::Transfer(request, reply) => outcome(reply, self.transfer(request).await),
+            Command::ReleaseWorker(topic, group, worker, reply) => {
+                outcome(reply, self.release_worker(&topic, &group, &worker).await)
+            }
             Command::ClearGone(reply) => outcome(reply, self.clear_gone().await),
             Command::Cancel(id, group, reply) => {
                 outcome(reply, self.cancel(id, group.as_ref()).await)

@@ -86,6 +86,10 @@ pub(super) enum Asking {
     Read(&'static str, Reading, usize),
     Page(&'static str, Option<&'static str>, usize),
     Sweep,
+    Seek(&'static str, &'static str, Reading),
+    /// Idle for so long, at most so many.
+    Transfer(&'static str, &'static str, u64, usize),
+    ReleaseWorker(&'static str, &'static str),
     /// Most messages, most bytes, the dedup window.
     Limit(&'static str, u64, u64, u64),
     Retain(Duration, u64),
@@ -145,7 +149,7 @@ impl Operation {
 
 impl Asking {
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
-        match random.random_range(0..36) {
+        match random.random_range(0..40) {
             0..4 => {
                 let n = random.random_range(1..4);
                 Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
@@ -157,6 +161,9 @@ impl Asking {
             }
             5..8 => Self::Redrive(topic, one_or_all(random), filter(random)),
             26..30 => Self::Cancel(random.random_range(0..20), one_or_all(random)),
+            35..37 => Self::Seek(topic, group(random), Reading::draw(random)),
+            37 => Self::Transfer(topic, group(random), span(random), random.random_range(1..4)),
+            38 => Self::ReleaseWorker(topic, group(random)),
             32..35 => Self::Limit(
                 topic,
                 [5, 20, 1_000][random.random_range(0..3)],

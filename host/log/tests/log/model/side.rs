@@ -14,8 +14,8 @@ use windlass_log::Prefer;
 use windlass_log::conformance::Harness;
 use windlass_log::conformance::kit::{group, record, some, topic};
 use windlass_log::{
-    ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, PendingQuery, ReadFrom,
-    ReadRequest, Settlement, Start, TopicLimits, TopicsMode,
+    Claim, ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, PendingQuery,
+    ReadFrom, ReadRequest, Settlement, Start, TopicLimits, TopicsMode, TransferRequest,
 };
 
 /// A log, and a second opening of it where there can be one.
@@ -60,7 +60,8 @@ impl<'a> Side<'a> {
                 let prefer = if *untried { Prefer::Untried } else { Prefer::Order };
                 let (topic, group, max) = (topic(on), group(name), some(*max));
                 let worker = "worker".into();
-                self.claim(&log, ClaimRequest { topic, group, worker, max, start, prefer }).await
+                let request = ClaimRequest { topic, group, worker, max, start, prefer };
+                self.take(log.claim(request).await)
             }
             Operation::Settle(settlings) => {
                 let settlements = settlings.iter().map(|one| self.settlement(one)).collect();
@@ -114,6 +115,20 @@ impl<'a> Side<'a> {
                 Some(id) => answer(log.make_due(id, name.map(group).as_ref()).await),
                 None => String::new(),
             },
+            Operation::Ask(Asking::Seek(on, name, reading)) => {
+                answer(log.seek(&topic(on), &group(name), self.start(*reading)).await)
+            }
+            Operation::Ask(Asking::Transfer(on, name, idle, max)) => {
+                let request = TransferRequest {
+                    topic: topic(on),
+                    group: group(name),
+                    worker: "heir".into(),
+                    idle: Duration::from_millis(*idle),
+                    ids: Vec::new(),
+                    max: some(*max),
+                };
+                self.take(log.transfer(request).await)
+            }
             Operation::Ask(Asking::Show(back)) => {
                 let id = self.ids.len().checked_sub(back + 1).map(|at| self.ids[at]);
                 match id {
@@ -128,8 +143,9 @@ impl<'a> Side<'a> {
         }
     }
 
-    async fn claim(&mut self, log: &DynLog, request: ClaimRequest) -> String {
-        let claims = match log.claim(request).await {
+    /// Notes the tokens of claims; what they say.
+    fn take(&mut self, claims: Result<Vec<Claim>, LogError>) -> String {
+        let claims = match claims {
             Ok(claims) => claims,
             Err(error) => return error.to_string(),
         };
@@ -238,6 +254,8 @@ async fn ask(log: &DynLog, asking: &Asking) -> String {
     match asking {
         Asking::DeclareGroups(_)
         | Asking::Redrive(..)
+        | Asking::Seek(..)
+        | Asking::Transfer(..)
         | Asking::Cancel(..)
         | Asking::MakeDue(..)
         | Asking::AddGroup(_)
@@ -260,6 +278,9 @@ async fn ask(log: &DynLog, asking: &Asking) -> String {
             let (max_messages, max_bytes) = (*max_messages, *max_bytes);
             let limits = TopicLimits { max_messages, max_bytes, dedup_window };
             answer(log.set_limits(&topic(on), limits).await)
+        }
+        Asking::ReleaseWorker(on, name) => {
+            answer(log.release_worker(&topic(on), &group(name), "worker").await)
         }
         Asking::Sweep => answer(log.sweep().await),
         Asking::Retain(span, messages) => answer(log.set_retain(*span, *messages).await),
