@@ -198,9 +198,10 @@ async fn refused(
 fn remedy(error: &LogError) -> Remedy {
     match error {
         LogError::UndeclaredTopic(topic) | LogError::NoTopic(topic) => Remedy::Topic(topic.clone()),
-        LogError::StorageFull { .. } | LogError::Unavailable { .. } | LogError::Closed => {
-            Remedy::Time
-        }
+        LogError::StorageFull { .. }
+        | LogError::QuotaFull { .. }
+        | LogError::Unavailable { .. }
+        | LogError::Closed => Remedy::Time,
         LogError::TooLarge { .. }
         | LogError::NoGroup { .. }
         | LogError::NotBuilt(_)

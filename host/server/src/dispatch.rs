@@ -116,6 +116,7 @@ impl Shared {
             }
             LogError::TooLarge { .. }
             | LogError::UndeclaredTopic(_)
+            | LogError::QuotaFull { .. }
             | LogError::NoGroup { .. }
             | LogError::BusyGroup { .. }
             | LogError::GroupHasDead { .. }

@@ -129,6 +129,7 @@ fn must_wait(error: &LogError, patience: Patience) -> bool {
         LogError::StorageFull { .. } => patience == Patience::Written,
         LogError::TooLarge { .. }
         | LogError::UndeclaredTopic(_)
+        | LogError::QuotaFull { .. }
         | LogError::NoGroup { .. }
         | LogError::BusyGroup { .. }
         | LogError::GroupHasDead { .. }

@@ -114,6 +114,7 @@ async fn open(folder: &Path) -> anyhow::Result<DynLog> {
 }
 
 async fn declare(log: &DynLog, topic: &Topic) -> anyhow::Result<()> {
+    super::log::unbounded(log, topic).await?;
     let policy = GroupPolicy { lease: LATER, ..GroupPolicy::default() };
     let (topic, group, start) = (topic.clone(), Group::work_queue(), Start::Earliest);
     log.declare_groups(vec![GroupSpec { topic, group, policy, start }]).await?;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 use windlass_core::{Disposition, Group, NewMessage, Topic};
 use windlass_log::Prefer;
-use windlass_log::{ClaimRequest, DynLog, LogError, Settled, Settlement, Start};
+use windlass_log::{ClaimRequest, DynLog, LogError, Settled, Settlement, Start, TopicLimits};
 
 /// Messages of one claim, acked in one settlement.
 const BATCH: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
@@ -54,6 +54,7 @@ pub(super) async fn publish(
     messages: usize,
     payload: usize,
 ) -> anyhow::Result<f64> {
+    unbounded(log, topic).await?;
     let since = Instant::now();
     finished(produce(log, topic, producers, messages, payload)).await?;
     Ok(rate(messages, since.elapsed()))
@@ -127,8 +128,17 @@ async fn claim_and_ack(log: DynLog, topic: Topic, left: Arc<AtomicUsize>) -> any
     Ok(())
 }
 
+/// Lets `topic` hold whatever is measured.
+pub(super) async fn unbounded(log: &DynLog, topic: &Topic) -> Result<(), LogError> {
+    let no_limit = i64::MAX.cast_unsigned();
+    let limits =
+        TopicLimits { max_messages: no_limit, max_bytes: no_limit, ..TopicLimits::default() };
+    log.set_limits(topic, limits).await
+}
+
 /// Declares the work queue of `topic`.
 pub(super) async fn declare(log: &DynLog, topic: &Topic) -> Result<(), LogError> {
+    unbounded(log, topic).await?;
     let policy = windlass_core::GroupPolicy::default();
     let (topic, group) = (topic.clone(), Group::work_queue());
     let spec = windlass_log::GroupSpec { topic, group, policy, start: Start::Earliest };

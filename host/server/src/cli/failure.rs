@@ -88,6 +88,9 @@ impl From<LogError> for Failure {
             LogError::UndeclaredTopic(topic) => {
                 Some(format!("declare it in windlass.toml by [topics.\"{topic}\"]"))
             }
+            LogError::QuotaFull { topic, .. } => {
+                Some(format!("see what it holds: windlass topic show {}", shell(topic.as_str())))
+            }
             LogError::StorageFull { .. } => {
                 Some("make room on the disk, then try again".to_owned())
             }
@@ -124,6 +127,7 @@ pub(super) fn next_command(error: &LogError) -> Option<String> {
         LogError::NoMessage(_) => "windlass tail TOPIC --no-follow".to_owned(),
         LogError::TooLarge { .. }
         | LogError::UndeclaredTopic(_)
+        | LogError::QuotaFull { .. }
         | LogError::StorageFull { .. }
         | LogError::NotBuilt(_)
         | LogError::ReadOnly
