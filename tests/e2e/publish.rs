@@ -98,9 +98,9 @@ fn one_bad_line_stores_nothing_and_is_named() {
         ("{\"data_base64\": \"?\"}", "data_base64"),
         ("{\"date\": 1}", "`date`"),
         ("{\"data\": 1, \"metadata\": {\"windlass-id\": \"x\"}}", "windlass-id"),
-        ("{\"data\": 1, \"key\": \"k\"}", "`key` is not built yet"),
-        ("{\"data\": 1, \"dedup_id\": \"k\"}", "`dedup_id` is not built yet"),
-        ("{\"data\": 1, \"delay\": \"5m\"}", "`delay` is not built yet"),
+        ("{\"data\": 1, \"key\": \"\"}", "`key` is empty"),
+        ("{\"data\": 1, \"dedup_id\": \"\"}", "`dedup_id` is empty"),
+        ("{\"data\": 1, \"delay\": \"soon\"}", "not a duration"),
         (&big, "at most 1048576 are allowed"),
     ] {
         std::fs::write(&file, format!("{{\"data\": 1}}\n{{\"data\": 2}}\n{bad}\n")).unwrap();
@@ -122,7 +122,13 @@ fn what_cannot_be_published_is_a_distinct_error_and_stores_nothing() {
         (&["publish", "new", "--data", "x", "-m", "windlass-id=1"], 2, "windlass-"),
         (&["publish", "new", "--data", "x", "-m", "novalue"], 2, "KEY=VALUE"),
         (&["publish", "new", "--file", "/no/such"], 1, "/no/such"),
-        (&["publish", "new", "--data", "x", "--key", "k"], 2, "--key"),
+        (&["publish", "new", "--data", "x", "--key", ""], 2, "it is empty"),
+        (&["publish", "new", "--data", "x", "--delay", "soon"], 2, "not a duration"),
+        (
+            &["publish", "new", "--data", "x", "--delay", "1s", "--at", "2030-01-01T00:00:00Z"],
+            2,
+            "cannot be used with",
+        ),
         (&["publish"], 2, "TOPIC"),
     ] {
         project.run(args).must(code, &[part]);
@@ -189,4 +195,45 @@ fn a_publish_from_another_process_is_handled_within_moments() {
     println!("median {:.1?}, worst {:.1?}", spans[5], spans[9]);
     assert!(spans[5] < Duration::from_millis(500), "{spans:?}");
     assert_eq!(project.topic("echo/out")["ready"], json!(10));
+}
+
+/// Laws 3 and 5, from the command line.
+#[test]
+fn a_known_dedup_id_answers_the_first_id_and_a_delayed_message_waits() {
+    let project = project();
+    let once = ["publish", "orders", "--data", "x", "--dedup-id", "order-7"];
+    let first = project.json(&once).remove(0);
+    let again = project.json(&once).remove(0);
+    assert_eq!((&first["duplicate"], &again["duplicate"]), (&json!(false), &json!(true)));
+    assert_eq!(first["id"], again["id"]);
+    let id = project.json(&["publish", "orders", "--data", "later", "--delay", "1h", "--key", "k"]);
+    let topic = project.topic("orders");
+    assert_eq!((&topic["ready"], &topic["delayed"]), (&json!(1), &json!(1)), "{topic}");
+    let id = id[0]["id"].as_str().unwrap();
+    let shown = project.json(&["message", "show", id]).remove(0);
+    assert_eq!(shown["key"], "k");
+    assert!(!shown["due"].is_null(), "{shown}");
+}
+
+/// Law 10: one at a time and in order within a key, though ten may run.
+#[test]
+fn messages_of_one_key_are_handled_one_at_a_time_and_in_order() {
+    let project = Project::of("poison", "concurrency = 10\n");
+    project.make_log();
+    let line = |at: usize| format!("{{\"data\":\"sleep:5\",\"key\":\"k{}\"}}\n", at % 3);
+    let lines: String = (0..60).map(line).collect();
+    let published =
+        project.run_with(&["publish", "poison", "--ndjson", "-", "--json"], lines.as_bytes());
+    let ids: Vec<_> =
+        published.objects().iter().map(|o| o["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids.len(), 60);
+    let ended = project.until_idle(&["--no-samples"]);
+    ended.must(0, &[]);
+    let handled: Vec<_> =
+        ended.deliveries().iter().map(|d| d["id"].as_str().unwrap().to_owned()).collect();
+    for key in 0..3 {
+        let of_key: Vec<_> = ids.iter().skip(key).step_by(3).collect();
+        let order: Vec<_> = handled.iter().filter(|id| of_key.contains(id)).collect();
+        assert_eq!(order, of_key, "key {key}");
+    }
 }

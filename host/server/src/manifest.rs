@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 use windlass_core::{NewMessage, Topic};
-use windlass_log::{GroupSpec, TopicsMode};
+use windlass_log::{GroupSpec, TopicLimits, TopicsMode};
 
 /// The manifest's file name.
 pub(crate) const FILE_NAME: &str = "windlass.toml";
@@ -37,8 +37,8 @@ pub(crate) struct Manifest {
     pub folder: PathBuf,
     /// Whether a publish may create its topic.
     pub topics_mode: TopicsMode,
-    /// Topics declared by name.
-    pub topics: Vec<Topic>,
+    /// Topics declared by name, with what they may hold.
+    pub topics: Vec<(Topic, TopicLimits)>,
     /// At least one.
     pub consumers: Vec<ConsumerSpec>,
     /// What `dev` publishes at its start.
@@ -78,8 +78,8 @@ impl Manifest {
     pub(crate) fn declared_topics(&self) -> Vec<Topic> {
         let read = self.consumers.iter().flat_map(|consumer| consumer.topics.iter());
         let copies = self.consumers.iter().filter_map(|c| c.policy.dead_letter_topic.as_ref());
-        let mut topics: Vec<Topic> =
-            self.topics.iter().chain(read).chain(copies).cloned().collect();
+        let named = self.topics.iter().map(|(topic, _)| topic);
+        let mut topics: Vec<Topic> = named.chain(read).chain(copies).cloned().collect();
         topics.sort();
         topics.dedup();
         topics
@@ -112,7 +112,7 @@ fn read(
 ) -> Manifest {
     // The whole document stands for what is missing in it: line 1.
     let root = Section::new("the manifest", root.get_ref(), 0..0, problems, ROOT);
-    let (topics_mode, topics) = topics::read(&root, mode);
+    let topics::Said { mode: topics_mode, topics } = topics::read(&root, mode);
     let mut consumers = Vec::new();
     let tables = root.tables("consumer");
     let given = root.value("consumer").map(|value| value.get_ref().as_array());

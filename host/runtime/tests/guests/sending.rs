@@ -66,13 +66,21 @@ async fn what_the_host_added_is_dropped_and_the_rest_goes_through() {
     assert_eq!(metadata["traceparent"], "00-x");
 }
 
+/// Law 31.
 #[tokio::test]
-async fn what_is_not_built_yet_is_named() {
+async fn what_a_guest_asks_of_a_send_is_obeyed_and_taken_off() {
     for name in ["windlass-key", "windlass-delay-ms", "windlass-dedup-id"] {
-        let text = poison(&format!("meta:{name}=1")).await.text();
-        assert!(text.contains(&format!("not built yet: `{name}`")), "{text}");
+        let outcome = poison(&format!("meta:{name}=1")).await;
+        let Outcome::Done { sends } = outcome else { panic!("{name}: {outcome:?}") };
+        let send = &sends[0];
+        let one = Some("1".to_owned());
+        assert_eq!(send.key, one.clone().filter(|_| name == "windlass-key"));
+        assert_eq!(send.dedup_id, one.filter(|_| name == "windlass-dedup-id"));
+        assert_eq!(send.delay.is_some(), name == "windlass-delay-ms");
+        assert!(send.metadata.iter().all(|(key, _)| !key.starts_with("windlass-")));
     }
-    assert_eq!(poison("key").await.name(), "error-other");
+    let text = poison("meta:windlass-delay-ms=soon").await.text();
+    assert!(text.contains("milliseconds"), "{text}");
     let text = poison("meta:windlass-else=1").await.text();
     assert!(text.contains("`windlass-else`"), "{text}");
 }

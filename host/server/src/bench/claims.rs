@@ -51,6 +51,7 @@ pub(super) async fn measure(
         (format!("waiting_{backlog}"), "many"),
         (format!("retrying_{retrying}"), "retrying"),
         (format!("leased_{LEASED}"), "leased"),
+        ("blocked_key".to_owned(), "blocked"),
     ]
     .map(|(name, topic)| (name, topic, Vec::new()));
     for (_, name, topics) in &mut cases {
@@ -70,6 +71,11 @@ pub(super) async fn measure(
                 "retrying" => {
                     load(&log, topic, retrying + BEHIND, payload).await?;
                     put_off(&log, topic, retrying).await?;
+                }
+                "blocked" => {
+                    load_key(&log, topic, retrying, payload).await?;
+                    load(&log, topic, BEHIND, payload).await?;
+                    block(&log, topic).await?;
                 }
                 _ => {
                     load(&log, topic, LEASED + BEHIND, payload).await?;
@@ -101,11 +107,36 @@ pub(super) async fn measure(
         }
     }
     log.close().await;
-    let mut figures: BTreeMap<_, _> =
-        cases.into_iter().map(|case| (case.name, median(&case.times))).collect();
-    // Keys are not built yet.
-    figures.insert("blocked_key".to_owned(), None);
-    Ok(figures)
+    Ok(cases.into_iter().map(|case| (case.name, median(&case.times))).collect())
+}
+
+/// Messages of one key.
+async fn load_key(
+    log: &DynLog,
+    topic: &Topic,
+    messages: usize,
+    payload: usize,
+) -> anyhow::Result<()> {
+    let mut message = NewMessage::new(topic.clone(), vec![7_u8; payload]);
+    message.key = Some("blocked".to_owned());
+    let mut left = messages;
+    while left > 0 {
+        let some = left.min(LOAD);
+        log.publish(vec![message.clone(); some]).await?;
+        left -= some;
+    }
+    Ok(())
+}
+
+/// Leases the first of the key for longer than any run; the others of it are passed by, once.
+async fn block(log: &DynLog, topic: &Topic) -> anyhow::Result<()> {
+    loop {
+        let mut claims = claim(log, topic).await?;
+        claims.retain(|claim| claim.message.key.is_none());
+        if !claims.is_empty() {
+            return settle(log, claims, || Disposition::Release).await;
+        }
+    }
 }
 
 async fn open(folder: &Path) -> anyhow::Result<DynLog> {

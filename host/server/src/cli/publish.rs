@@ -12,7 +12,9 @@ use crate::wire::PublishedBody;
 use bytes::Bytes;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 use windlass_core::message::DATA_BYTES_MAX;
+use windlass_core::policy::DELAY_MAX;
 use windlass_core::{Metadata, NewMessage, Topic};
 use windlass_log::{LogError, Published};
 
@@ -29,9 +31,11 @@ pub(super) struct Args {
     file: Option<PathBuf>,
     /// A file with one message a line, as JSON; `-` is stdin.
     ///
-    /// Each line is an object of `data` (text, or any JSON) or `data_base64`, `content_type` and
-    /// `metadata` (an object, or pairs). The whole file is checked before anything is stored.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["content_type", "metadata"])]
+    /// Each line is an object of `data` (text, or any JSON) or `data_base64`, `content_type`,
+    /// `metadata` (an object, or pairs), `key`, `delay` ("5m", or milliseconds) and `dedup_id`. The
+    /// whole file is checked before anything is stored.
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["content_type", "metadata", "key", "delay", "at", "dedup_id"])]
     ndjson: Option<PathBuf>,
     /// The data's media type.
     #[arg(long, value_name = "TYPE", value_parser = content_type)]
@@ -39,11 +43,22 @@ pub(super) struct Args {
     /// A pair of metadata; may be given more than once.
     #[arg(long, short, value_name = "KEY=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
+    /// Messages of one key are handled one at a time and in order, within each group.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true, value_parser = field)]
+    key: Option<String>,
+    /// Not to be handled before so long from now, such as `30s` or `2h`; at most 365 days.
+    #[arg(long, value_name = "DURATION", value_parser = parse_delay)]
+    delay: Option<Duration>,
+    /// Not to be handled before this time, such as `2026-01-31T12:00:00Z`.
+    #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = due)]
+    at: Option<Duration>,
+    /// Seen again on the topic within its window (5 minutes unless it says otherwise), the message
+    /// is not stored again, and the first one's id is answered.
+    #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = field)]
+    dedup_id: Option<String>,
     /// Print one JSON object a message.
     #[arg(long)]
     pub(super) json: bool,
-    #[command(flatten)]
-    later: Later,
     #[command(flatten)]
     log: LogArgs,
 }
@@ -58,33 +73,36 @@ fn content_type(text: &str) -> Result<String, &'static str> {
     check_content_type(text).map(|()| text.to_owned())
 }
 
-/// Parts of the contract that later issues build: refused by name, not as something unknown.
-#[derive(Debug, clap::Args)]
-struct Later {
-    #[arg(long, hide = true, allow_hyphen_values = true)]
-    key: Option<String>,
-    #[arg(long, hide = true, allow_hyphen_values = true)]
-    delay: Option<String>,
-    #[arg(long, hide = true, allow_hyphen_values = true)]
-    dedup_id: Option<String>,
+/// A key or dedup id.
+fn field(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() { Err("it is empty") } else { Ok(text.to_owned()) }
 }
 
-impl Later {
-    fn refuse(&self) -> Result<(), Failure> {
-        let Self { key, delay, dedup_id } = self;
-        for (name, given) in [("--key", key), ("--delay", delay), ("--dedup-id", dedup_id)] {
-            if given.is_some() {
-                return Err(
-                    Failure::usage(format!("`{name}` is not built yet")).next("publish without it")
-                );
-            }
-        }
-        Ok(())
+/// A span as people type it, or milliseconds.
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    let delay = match text.trim().parse() {
+        Ok(ms) => Duration::from_millis(ms),
+        Err(_) => humantime::parse_duration(text)
+            .map_err(|_| format!("`{text}` is not a duration such as `30s` or `5m`"))?,
+    };
+    if delay > DELAY_MAX {
+        return Err(format!("`{text}` is longer than 365 days"));
     }
+    Ok(delay)
+}
+
+/// How long it is until a time. One that has passed is now.
+fn due(text: &str) -> Result<Duration, String> {
+    let at = humantime::parse_rfc3339_weak(text)
+        .map_err(|_| format!("`{text}` is not a time such as `2026-01-31T12:00:00Z` (UTC)"))?;
+    let delay = at.duration_since(SystemTime::now()).unwrap_or_default();
+    if delay > DELAY_MAX {
+        return Err(format!("`{text}` is more than 365 days away"));
+    }
+    Ok(delay)
 }
 
 pub(super) async fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
-    args.later.refuse()?;
     if let Some(file) = &args.ndjson {
         let lines = ndjson::Lines::check(file, &args.topic)?;
         let log = open::existing(&args.log).await?;
@@ -92,7 +110,10 @@ pub(super) async fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         log.close().await;
         return stored;
     }
-    let message = message(args.topic, args.data, args.file, args.content_type, args.metadata)?;
+    let mut message = message(args.topic, args.data, args.file, args.content_type, args.metadata)?;
+    (message.key, message.dedup_id) = (args.key, args.dedup_id);
+    message.delay = args.delay.or(args.at);
+    let message = checked(message)?;
     let log = open::existing(&args.log).await?;
     let answers = log.publish(vec![message]).await;
     log.close().await;
@@ -122,6 +143,10 @@ fn message(
     let mut message = NewMessage::new(topic, Bytes::from(data));
     message.content_type = Some(content_type.unwrap_or_else(|| usual_type.to_owned()));
     message.metadata = metadata;
+    Ok(message)
+}
+
+fn checked(message: NewMessage) -> Result<NewMessage, Failure> {
     match message.check_sizes() {
         Ok(()) => Ok(message),
         Err(source) => Err(LogError::TooLarge { topic: message.topic, source }.into()),
@@ -150,5 +175,21 @@ fn tell(ui: &Ui, answers: &[Published]) {
         } else {
             ui.data(&id.to_string());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_spans_or_milliseconds_and_times_that_passed_are_now() {
+        assert_eq!(parse_delay("5m"), Ok(Duration::from_mins(5)));
+        assert_eq!(parse_delay("1500"), Ok(Duration::from_millis(1_500)));
+        assert!(parse_delay("366 days").unwrap_err().contains("365 days"));
+        assert!(parse_delay("soon").unwrap_err().contains("not a duration"));
+        assert_eq!(due("2000-01-01T00:00:00Z"), Ok(Duration::ZERO));
+        assert!(due("9000-01-01T00:00:00Z").unwrap_err().contains("365 days"));
+        assert!(due("noon").unwrap_err().contains("not a time"));
     }
 }

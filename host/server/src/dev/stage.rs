@@ -14,7 +14,7 @@ use crate::registry::{LogOutbox, Ready};
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_core::Topic;
-use windlass_log::{Declared, DynLog, GroupSpec, Start, TopicsMode};
+use windlass_log::{Declared, DynLog, GroupSpec, Start, TopicLimits, TopicsMode};
 use windlass_runtime::Component;
 
 /// What runs, and where.
@@ -24,12 +24,15 @@ pub(super) struct Stage {
     pub(super) dispatcher: Arc<Dispatcher>,
     pub(super) events: Events,
     /// Topics as they were declared last.
-    topics: Option<(TopicsMode, Vec<Topic>)>,
+    topics: Option<Topics>,
     /// The groups of all that runs or should.
     groups: watch::Sender<Vec<GroupSpec>>,
     running: Vec<Running>,
     problems: Problems,
 }
+
+/// The mode, all that are declared, and what those may hold that the manifest names.
+type Topics = (TopicsMode, Vec<Topic>, Vec<(Topic, TopicLimits)>);
 
 /// What a consumer runs on.
 struct Running {
@@ -125,11 +128,14 @@ impl Stage {
             Some(_) | None => spec,
         });
         let groups = groups(effective);
-        let topics = (manifest.topics_mode, manifest.declared_topics());
+        let topics = (manifest.topics_mode, manifest.declared_topics(), manifest.topics.clone());
         if self.topics.as_ref() == Some(&topics) && groups == *self.groups.borrow() {
             return Ok(());
         }
         self.log.declare_topics(topics.0, topics.1.clone()).await?;
+        for (topic, limits) in &topics.2 {
+            self.log.set_limits(topic, *limits).await?;
+        }
         let declared = self.log.declare_groups(groups.clone()).await?;
         self.topics = Some(topics);
         let before = self.groups.send_replace(groups.clone());

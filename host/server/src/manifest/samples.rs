@@ -4,13 +4,15 @@ use super::section::Section;
 use bytes::Bytes;
 use std::io::Read as _;
 use std::path::Path;
+use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use windlass_core::message::{DATA_BYTES_MAX, HOST_KEY_PREFIX};
+use windlass_core::policy::DELAY_MAX;
 use windlass_core::{Metadata, NewMessage, Topic};
 
 const SAMPLE: (&[&str], &[&str]) =
-    (&["topic", "data", "file", "content-type", "metadata"], &["key", "delay", "dedup-id"]);
+    (&["topic", "data", "file", "content-type", "metadata", "key", "delay", "dedup-id"], &[]);
 
 /// Content type of a sample's `data`.
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
@@ -77,10 +79,19 @@ pub(crate) fn read<'a>(
     let metadata = read_metadata(&section);
     let content_type =
         section.parsed("content-type", |text| check_content_type(text).map(|()| text.to_owned()));
+    let field = |key| {
+        section.parsed(key, |text| match text {
+            "" => Err("it is empty"),
+            text => Ok(text.to_owned()),
+        })
+    };
+    let (key, dedup_id) = (field("key"), field("dedup-id"));
+    let delay = section.duration("delay", Duration::ZERO, DELAY_MAX);
     let (data, usual_type) = body?;
     let mut message = NewMessage::new(topic?, data);
     message.content_type = Some(content_type.unwrap_or_else(|| usual_type.to_owned()));
     message.metadata = metadata;
+    (message.key, message.dedup_id, message.delay) = (key, dedup_id, delay);
     if let Err(error) = message.check_sizes() {
         section.problem(section.at(), error.to_string());
         return None;

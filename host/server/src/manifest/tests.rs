@@ -168,7 +168,8 @@ fn samples_have_one_body_and_a_declared_topic() {
         ("data = \"x\"", "needs `topic`"),
         ("topic = \"t\"\nfile = \"missing\"", "`missing`: No such file"),
         ("topic = \"u\"\ndata = \"x\"", "not declared"),
-        ("topic = \"t\"\ndata = \"x\"\nkey = \"k\"", "`key` is not built yet"),
+        ("topic = \"t\"\ndata = \"x\"\nkey = \"\"", "`key`: it is empty"),
+        ("topic = \"t\"\ndata = \"x\"\ndelay = \"soon\"", "is not a duration"),
         ("topic = \"t\"\ndata = \"x\"\nmetadata = { windlass-id = \"1\" }", "are the host's"),
         ("topic = \"t\"\ndata = \"x\"\nmetadata = [[\"a\"]]", "list of pairs"),
         ("topic = \"t\"\ndata = \"x\"\nmetadata = { \"\" = \"1\" }", "key is empty"),
@@ -219,4 +220,22 @@ fn what_a_build_is_made_of_and_where_copies_of_dead_letters_go() {
     assert!(manifest.declared_topics().contains(&Topic::new("dead").unwrap()));
     let error = parse(&format!("{SMALL}watch = [\"src\"]\n")).unwrap_err();
     assert!(error.contains("there is no `build`"), "{error}");
+}
+
+#[test]
+fn topics_have_limits_and_samples_keys_and_delays() {
+    let text = format!(
+        "[topics.\"t\"]\nmax-messages = 10\nmax-bytes = \"1 MiB\"\ndedup-window = \"1h\"\n{SMALL}\
+         [[dev.samples]]\ntopic = \"t\"\ndata = \"x\"\nkey = \"k\"\ndelay = \"5s\"\ndedup-id = \"d\"\n"
+    );
+    let manifest = parse(&text).unwrap();
+    let limits = windlass_log::TopicLimits {
+        max_messages: 10,
+        max_bytes: 1 << 20,
+        dedup_window: Duration::from_hours(1),
+    };
+    assert_eq!(manifest.topics, [(Topic::new("t").unwrap(), limits)]);
+    let sample = &manifest.samples[0];
+    assert_eq!((sample.key.as_deref(), sample.dedup_id.as_deref()), (Some("k"), Some("d")));
+    assert_eq!(sample.delay, Some(Duration::from_secs(5)));
 }

@@ -5,11 +5,21 @@
 
 use super::section::Section;
 use std::borrow::Cow;
+use std::time::Duration;
 use windlass_core::Topic;
-use windlass_log::TopicsMode;
+use windlass_core::policy::DELAY_MAX;
+use windlass_log::{TopicLimits, TopicsMode};
 
 const TOPIC: (&[&str], &[&str]) =
-    (&[], &["max-messages", "max-bytes", "retain", "max-age", "dedup-window"]);
+    (&["max-messages", "max-bytes", "dedup-window"], &["retain", "max-age"]);
+
+/// What the manifest says about topics.
+pub(crate) struct Said {
+    /// Whether a publish may create one.
+    pub mode: TopicsMode,
+    /// Those that it names, with what they may hold.
+    pub topics: Vec<(Topic, TopicLimits)>,
+}
 
 /// The text without a `topics = "..."` line above its first table, and the string that it gave,
 /// where the text has `[topics...]` tables too.
@@ -38,8 +48,8 @@ fn mode_of(line: &str) -> Option<&str> {
     (rest.is_empty() || rest.starts_with('#')).then_some(mode)
 }
 
-/// What the manifest says about topics: whether a publish may create one, and which are declared.
-pub(crate) fn read(root: &Section<'_>, split: Option<&str>) -> (TopicsMode, Vec<Topic>) {
+/// Reads `topics`, of which `split` is the mode where it was taken out of the text.
+pub(crate) fn read(root: &Section<'_>, split: Option<&str>) -> Said {
     let mut mode = TopicsMode::Open;
     let mut topics = Vec::new();
     let mut said = |text: &str, at: &std::ops::Range<usize>| match text {
@@ -50,24 +60,39 @@ pub(crate) fn read(root: &Section<'_>, split: Option<&str>) -> (TopicsMode, Vec<
     if let Some(text) = split {
         said(text, &(0..0));
     }
-    let Some(value) = root.value("topics") else { return (mode, topics) };
+    let Some(value) = root.value("topics") else { return Said { mode, topics } };
     if let Some(text) = value.get_ref().as_str() {
         said(text, &value.span());
-        return (mode, topics);
+        return Said { mode, topics };
     }
     let Some(tables) = value.get_ref().as_table() else {
         root.wrong_kind("topics", value, "\"declared\", or tables such as [topics.\"orders\"]");
-        return (mode, topics);
+        return Said { mode, topics };
     };
     for (name, entry) in tables {
+        let limits = match entry.get_ref().as_table() {
+            Some(table) => read_limits(&root.below("[topics.\"..\"]", table, entry.span(), TOPIC)),
+            None => {
+                root.wrong_kind(name.get_ref(), entry, "a table");
+                TopicLimits::default()
+            }
+        };
         match Topic::new(name.get_ref()) {
-            Ok(topic) => topics.push(topic),
+            Ok(topic) => topics.push((topic, limits)),
             Err(error) => root.problem(&name.span(), error.to_string()),
         }
-        match entry.get_ref().as_table() {
-            Some(table) => drop(root.below("[topics.\"..\"]", table, entry.span(), TOPIC)),
-            None => root.wrong_kind(name.get_ref(), entry, "a table"),
-        }
     }
-    (mode, topics)
+    Said { mode, topics }
+}
+
+fn read_limits(section: &Section<'_>) -> TopicLimits {
+    let default = TopicLimits::default();
+    let max_messages = section.count("max-messages", u32::MAX).map(u64::from);
+    TopicLimits {
+        max_messages: max_messages.unwrap_or(default.max_messages),
+        max_bytes: section.size("max-bytes", 1).unwrap_or(default.max_bytes),
+        dedup_window: section
+            .duration("dedup-window", Duration::from_secs(1), DELAY_MAX)
+            .unwrap_or(default.dedup_window),
+    }
 }

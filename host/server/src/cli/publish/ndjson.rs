@@ -38,12 +38,17 @@ struct Line<'a> {
     content_type: Option<String>,
     #[serde(default)]
     metadata: Pairs,
-    #[serde(default, borrow, deserialize_with = "present")]
-    key: Option<&'a RawValue>,
-    #[serde(default, borrow, deserialize_with = "present")]
-    dedup_id: Option<&'a RawValue>,
-    #[serde(default, borrow, deserialize_with = "present")]
-    delay: Option<&'a RawValue>,
+    key: Option<String>,
+    dedup_id: Option<String>,
+    delay: Option<Delay>,
+}
+
+/// A span as people type it, or milliseconds.
+#[derive(Debug, serde::Deserialize)]
+#[serde(untagged, expecting = "`delay` must be a text such as \"5m\", or milliseconds")]
+enum Delay {
+    Ms(u64),
+    Text(String),
 }
 
 /// `null` is a value too.
@@ -88,11 +93,15 @@ impl<'de> Deserialize<'de> for Pairs {
 /// The message that a line says.
 fn message(topic: &Topic, text: &str) -> Result<NewMessage, String> {
     let line: Line<'_> = serde_json::from_str(text).map_err(|error| without_place(&error))?;
-    for (name, given) in [("key", line.key), ("dedup_id", line.dedup_id), ("delay", line.delay)] {
-        if given.is_some() {
-            return Err(format!("`{name}` is not built yet"));
+    for (name, given) in [("key", &line.key), ("dedup_id", &line.dedup_id)] {
+        if given.as_ref().is_some_and(String::is_empty) {
+            return Err(format!("`{name}` is empty"));
         }
     }
+    let delay = line.delay.map(|delay| match delay {
+        Delay::Ms(ms) => super::parse_delay(&ms.to_string()),
+        Delay::Text(text) => super::parse_delay(&text),
+    });
     let (data, usual_type) = match (line.data, line.data_base64) {
         (Some(_), Some(_)) => return Err("`data` and `data_base64` exclude each other".into()),
         (None, None) => return Err("needs `data` or `data_base64`".into()),
@@ -115,6 +124,8 @@ fn message(topic: &Topic, text: &str) -> Result<NewMessage, String> {
     for (key, _) in &message.metadata {
         check_key(key)?;
     }
+    (message.key, message.dedup_id) = (line.key, line.dedup_id);
+    message.delay = delay.transpose().map_err(|what| format!("`delay`: {what}"))?;
     message.check_sizes().map_err(|error| error.to_string())?;
     Ok(message)
 }
@@ -313,9 +324,11 @@ mod tests {
     #[test]
     fn what_is_not_built_or_not_known_is_refused_by_name() {
         for (line, part) in [
-            (r#"{"data":1,"key":"k"}"#, "`key` is not built yet"),
-            (r#"{"data":1,"dedup_id":"k"}"#, "`dedup_id` is not built yet"),
-            (r#"{"data":1,"delay":"5m"}"#, "`delay` is not built yet"),
+            (r#"{"data":1,"key":""}"#, "`key` is empty"),
+            (r#"{"data":1,"dedup_id":""}"#, "`dedup_id` is empty"),
+            (r#"{"data":1,"delay":"soon"}"#, "not a duration"),
+            (r#"{"data":1,"delay":-1}"#, "or milliseconds"),
+            (r#"{"data":1,"delay":"400 days"}"#, "365 days"),
             (r#"{"data":1,"topic":"x"}"#, "unknown field `topic`"),
             (r#"{"data":1,"data":2}"#, "duplicate field `data`"),
             (r#"{"data":1,"data_base64":""}"#, "exclude each other"),
