@@ -7,7 +7,7 @@ use crate::waiter::Waiter;
 use async_trait::async_trait;
 use std::num::NonZeroUsize;
 use std::time::Duration;
-use windlass_core::{Group, GroupPolicy, History, Message, MessageId, Timestamp, Topic};
+use windlass_core::{Group, GroupPolicy, History, Message, MessageId, Sequence, Timestamp, Topic};
 
 /// Whether a publish may create its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +27,22 @@ pub struct TopicLimits {
     pub max_bytes: u64,
     /// How long a dedup id is known, from its first acceptance.
     pub dedup_window: Duration,
+    /// How long and how many of what is not needed are kept; as the log says where nothing is said.
+    pub retain: Option<(Duration, u64)>,
+    /// What no group has begun on for so long goes unread, and the groups that had still to read it
+    /// get a gap.
+    pub max_age: Option<Duration>,
 }
 
 impl Default for TopicLimits {
     fn default() -> Self {
-        Self { max_messages: 1_000_000, max_bytes: 2 << 30, dedup_window: Duration::from_mins(5) }
+        Self {
+            max_messages: 1_000_000,
+            max_bytes: 2 << 30,
+            dedup_window: Duration::from_mins(5),
+            retain: None,
+            max_age: None,
+        }
     }
 }
 
@@ -92,6 +103,27 @@ impl Counts {
     }
 }
 
+/// Messages that grew too old before a group came to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Behind this sequence.
+    pub after: Sequence,
+    /// Up to here.
+    pub through: Sequence,
+    /// How many.
+    pub messages: u64,
+    /// When the last of them went, log time.
+    pub at: Timestamp,
+}
+
+impl Gap {
+    /// This one and a later one.
+    #[must_use]
+    pub fn and(self, later: Self) -> Self {
+        Self { after: self.after, messages: self.messages + later.messages, ..later }
+    }
+}
+
 /// One group as it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupState {
@@ -103,6 +135,8 @@ pub struct GroupState {
     pub policy: GroupPolicy,
     /// Dead letters whose copy the policy's dead-letter topic did not take, since the group is there.
     pub copies_missed: u64,
+    /// What it could not read any more, until that is acknowledged.
+    pub gap: Option<Gap>,
 }
 
 /// One topic as it stands.
@@ -235,6 +269,15 @@ pub trait LogAdmin: Send + Sync {
     /// attempts are used up stay, and so does what waits or is parked.
     async fn transfer(&self, _request: TransferRequest) -> Result<Vec<Claim>, LogError> {
         Err(LogError::NotBuilt("transferring deliveries"))
+    }
+
+    /// Takes note of a group's gap, which is not shown any more; which it was.
+    async fn acknowledge_gap(
+        &self,
+        _topic: &Topic,
+        _group: &Group,
+    ) -> Result<Option<Gap>, LogError> {
+        Err(LogError::NotBuilt("gaps"))
     }
 
     /// Releases all that a worker holds of a group, the attempts given back; how many.

@@ -36,6 +36,7 @@
 )]
 
 pub mod admin;
+pub mod age;
 pub mod cancel;
 mod cases;
 pub mod claim;

@@ -27,7 +27,7 @@ mod waiter;
 pub mod conformance;
 
 pub use admin::{
-    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, GroupState,
+    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, Gap, GroupSpec, GroupState,
     LogAdmin, Redriven, TopicLimits, TopicState, TopicsMode,
 };
 pub use api::{

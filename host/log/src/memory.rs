@@ -5,6 +5,7 @@
 //! Nothing survives the process.
 
 mod admin;
+mod age;
 mod claim;
 mod copies;
 mod group;
@@ -19,8 +20,8 @@ mod transfer;
 mod waiting;
 
 use crate::admin::{
-    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
-    TopicLimits, TopicState, TopicsMode,
+    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, Gap, GroupSpec, LogAdmin,
+    Redriven, TopicLimits, TopicState, TopicsMode,
 };
 use crate::api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
@@ -254,6 +255,10 @@ impl LogAdmin for MemoryLog {
 
     async fn transfer(&self, request: TransferRequest) -> Result<Vec<Claim>, LogError> {
         self.act(|state, at, wakes| state.transfer(&request, at.now, wakes))?
+    }
+
+    async fn acknowledge_gap(&self, topic: &Topic, group: &Group) -> Result<Option<Gap>, LogError> {
+        self.act(|state, _, _| state.acknowledge_gap(topic, group))?
     }
 
     async fn release_worker(

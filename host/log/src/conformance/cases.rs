@@ -121,6 +121,14 @@ macro_rules! conformance {
                 what_only_a_dead_letter_held_goes_with_it
                 a_late_group_reads_what_is_retained
             }
+            age {
+                a_topic_keeps_what_is_settled_as_it_says
+                what_grows_too_old_unread_is_a_gap
+                what_a_group_has_begun_on_never_grows_too_old
+                gaps_add_up_until_they_are_acknowledged
+                what_waits_for_a_first_group_grows_too_old
+                what_a_late_group_had_to_read_behind_the_sweep_grows_too_old
+            }
             counts {
                 counts_follow_a_message_through_its_life
                 counts_of_a_topic_are_sums_over_its_groups

@@ -202,9 +202,9 @@ impl State {
         for group in &groups {
             let counts = group_counts(topic, group, now);
             state.counts.add(&counts);
-            let copies_missed = group.copies_missed;
+            let (copies_missed, gap) = (group.copies_missed, group.gap);
             let (group, policy) = (group.name.clone(), group.policy.clone());
-            state.groups.push(GroupState { group, counts, policy, copies_missed });
+            state.groups.push(GroupState { group, counts, policy, copies_missed, gap });
         }
         for (sequence, message) in &topic.messages {
             if topic.is_needed(&groups, *sequence) {

@@ -5,6 +5,7 @@
 //! Knows nothing of messages, topics or clocks.
 
 use super::waiting::{Waiting, WaitingRoom};
+use crate::admin::Gap;
 use crate::inspect::{Pending, Place};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -57,6 +58,8 @@ pub(super) struct GroupLog {
     buried: Vec<(Sequence, String)>,
     /// Dead letters whose copy was not taken.
     pub(super) copies_missed: u64,
+    /// What it could not read any more.
+    pub(super) gap: Option<Gap>,
 }
 
 /// What the next lease of a message takes over from its last delivery.
@@ -104,6 +107,7 @@ impl GroupLog {
             hurried: BTreeSet::new(),
             buried: Vec::new(),
             copies_missed: 0,
+            gap: None,
         }
     }
 

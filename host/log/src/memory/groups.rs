@@ -79,7 +79,7 @@ impl State {
     }
 
     /// What the sweep has passed by and nobody has any more goes.
-    fn let_go_all(&mut self, topic: usize) {
+    pub(super) fn let_go_all(&mut self, topic: usize) {
         let swept = ..=self.topics[topic].swept_to;
         let all: Vec<_> = self.topics[topic].messages.range(swept).map(|(at, _)| *at).collect();
         for sequence in all {

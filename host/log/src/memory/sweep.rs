@@ -36,11 +36,19 @@ impl State {
     }
 
     fn sweep_topic(&mut self, topic: usize, now: Timestamp) -> u64 {
+        let before = self.topics[topic].messages.len();
+        let old = self.pass_aged(topic, now);
+        let went = (before - self.topics[topic].messages.len()) as u64;
+        went + self.sweep_settled(topic, old, now)
+    }
+
+    /// Removes what is settled; what is not needed up to `old` goes at once.
+    fn sweep_settled(&mut self, topic: usize, old: Sequence, now: Timestamp) -> u64 {
         let floor = self.floor(topic);
-        let (span, most) = self.retain;
+        let (span, most) = self.topics[topic].limits.retain.unwrap_or(self.retain);
         let floor = self.topics[topic].pass_unclaimed(floor);
         self.topics[topic].note_floor(floor, now, span);
-        let aged = self.topics[topic].aged_floor(now, span);
+        let aged = self.topics[topic].aged_floor(now, span).max(old);
         let swept_to = self.topics[topic].swept_to;
         if floor <= swept_to {
             return 0;

@@ -3,8 +3,8 @@
 use super::command::{Command, Place};
 use super::{SqliteLog, counts, deliveries, letters, show, stream};
 use crate::admin::{
-    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, GroupSpec, LogAdmin, Redriven,
-    TopicLimits, TopicState, TopicsMode,
+    Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, Gap, GroupSpec, LogAdmin,
+    Redriven, TopicLimits, TopicState, TopicsMode,
 };
 use crate::api::{Claim, Start};
 use crate::error::LogError;
@@ -69,6 +69,11 @@ impl LogAdmin for SqliteLog {
 
     async fn transfer(&self, request: TransferRequest) -> Result<Vec<Claim>, LogError> {
         self.ask(|reply| Command::Transfer(request, reply)).await
+    }
+
+    async fn acknowledge_gap(&self, topic: &Topic, group: &Group) -> Result<Option<Gap>, LogError> {
+        let (topic, group) = (topic.clone(), group.clone());
+        self.ask(|reply| Command::AcknowledgeGap(topic, group, reply)).await
     }
 
     async fn release_worker(

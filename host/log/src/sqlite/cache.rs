@@ -124,7 +124,8 @@ impl Cache {
         }
         let row = query(
             "select id, published, published_bytes, removed, removed_bytes, swept, stragglers,
-               unclaimed, floors, gone, max_messages, max_bytes, dedup_ms from topic where name = ?",
+               unclaimed, floors, gone, max_messages, max_bytes, dedup_ms, retain_ms,
+               retain_messages, max_age_ms from topic where name = ?",
         )
         .bind(name.as_str())
         .fetch_optional(&mut *conn)
@@ -304,12 +305,16 @@ pub(super) async fn next_due(
     Ok(row.try_get::<Option<i64>, _>(0)?.map(|due| Timestamp(due.cast_unsigned())))
 }
 
-/// A topic's limits, from three columns.
+/// A topic's limits, from six columns.
 pub(super) fn limits(row: &sqlx::sqlite::SqliteRow, at: usize) -> sqlx::Result<TopicLimits> {
+    let some = |at: usize| row.try_get::<Option<i64>, _>(at).map(|n| n.map(i64::cast_unsigned));
+    let retain = some(at + 3)?.zip(some(at + 4)?);
     Ok(TopicLimits {
         max_messages: unsigned(row, at)?,
         max_bytes: unsigned(row, at + 1)?,
         dedup_window: Duration::from_millis(unsigned(row, at + 2)?),
+        retain: retain.map(|(span, messages)| (Duration::from_millis(span), messages)),
+        max_age: some(at + 5)?.map(Duration::from_millis),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What callers hand to the writer, and how they are answered.
 
-use crate::admin::{Counts, DeadLetterFilter, Declared, GroupSpec, TopicLimits, TopicsMode};
+use crate::admin::{Counts, DeadLetterFilter, Declared, Gap, GroupSpec, TopicLimits, TopicsMode};
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement, Start};
 use crate::error::LogError;
 use crate::inspect::TransferRequest;
@@ -52,6 +52,7 @@ pub(super) enum Command {
     Seek(Topic, Group, Start, Reply<()>),
     Transfer(TransferRequest, Reply<Vec<Claim>>),
     ReleaseWorker(Topic, Group, String, Reply<u64>),
+    AcknowledgeGap(Topic, Group, Reply<Option<Gap>>),
     ClearGone(Reply<bool>),
     Cancel(MessageId, Option<Group>, Reply<u64>),
     MakeDue(MessageId, Option<Group>, Reply<u64>),
@@ -127,6 +128,7 @@ impl Command {
             | Self::RemoveGroup(..)
             | Self::Seek(..)
             | Self::Transfer(..)
+            | Self::AcknowledgeGap(..)
             | Self::Cancel(..)
             | Self::MakeDue(..)
             | Self::Redrive(..)
@@ -153,6 +155,7 @@ impl Command {
             | Self::MakeDue(..)
             | Self::Seek(..)
             | Self::ReleaseWorker(..)
+            | Self::AcknowledgeGap(..)
             | Self::Transfer(..) => 3,
             Self::Claim(..) => 4,
             Self::ClearGone(_) | Self::Sweep(..) => 5,
@@ -187,6 +190,7 @@ impl Command {
             | Self::Seek(..)
             | Self::Transfer(..)
             | Self::ReleaseWorker(..)
+            | Self::AcknowledgeGap(..)
             | Self::ClearGone(_)
             | Self::Cancel(..)
             | Self::MakeDue(..)
@@ -217,6 +221,7 @@ impl Command {
             Self::ReleaseWorker(_, _, _, reply)
             | Self::Cancel(_, _, reply)
             | Self::MakeDue(_, _, reply) => refused(reply),
+            Self::AcknowledgeGap(_, _, reply) => refused(reply),
             Self::ClearGone(reply) => refused(reply),
             Self::DeclareGroups(_, reply) => refused(reply),
             Self::Close(reply) => answer(reply, Ok(())),

@@ -1,11 +1,12 @@
 //! What operators read: counts and dead letters, each answer from one snapshot of the file.
 
+use super::age;
 use super::cache::{limits, unsigned};
 use super::needed::{Needed, Oldest, needed};
 use super::record;
 use super::rows::{TopicId, Unclaimed};
 use super::sql::json_list;
-use crate::admin::{Counts, GroupState, TopicLimits, TopicState};
+use crate::admin::{Counts, Gap, GroupState, TopicLimits, TopicState};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row, query};
 use windlass_core::quota::Amount;
@@ -34,6 +35,7 @@ pub(super) struct GroupRow {
     /// Given a delay that is not over, and not read yet.
     pub(super) later: u64,
     pub(super) copies_missed: u64,
+    pub(super) gap: Option<Gap>,
     pub(super) policy: GroupPolicy,
     pub(super) waiting: Waiting,
     pub(super) leased: u64,
@@ -79,7 +81,7 @@ pub(super) async fn topics(
 }
 
 const TOPICS: &str = "select id, name, published, published_bytes, published - removed, unclaimed,
-      max_messages, max_bytes, dedup_ms
+      max_messages, max_bytes, dedup_ms, retain_ms, retain_messages, max_age_ms
     from topic where ?1 is null or name = ?1 order by name";
 
 fn topic_row(row: &SqliteRow) -> sqlx::Result<TopicRow> {
@@ -122,6 +124,7 @@ async fn topic_state(
             counts: own,
             policy: group.policy.clone(),
             copies_missed: group.copies_missed,
+            gap: group.gap,
         });
     }
     if groups.is_empty() {
@@ -238,6 +241,7 @@ async fn group_rows(
             skips,
             later,
             copies_missed: unsigned(&row, 7)?,
+            gap: age::gap(conn, id).await?,
             policy: serde_json::from_str(row.try_get(5)?).unwrap_or_default(),
             waiting: Waiting {
                 due: unsigned(&waiting, 0)?,

@@ -16,7 +16,7 @@ pub const FILE_NAME: &str = "windlass.db";
 
 /// `Wdls`: marks a file as ours (SQLite's `application_id`).
 const APPLICATION_ID: i64 = 0x5764_6c73;
-const SCHEMA_VERSION: i64 = 4;
+const SCHEMA_VERSION: i64 = 5;
 /// Earlier ones can lose commits when a checkpoint races a commit in WAL mode.
 const SQLITE_OLDEST: [u32; 3] = [3, 51, 3];
 
@@ -262,7 +262,7 @@ async fn prepare(
         return Ok(());
     }
     sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *conn).await.map_err(sqlite)?;
-    sqlx::raw_sql("pragma application_id = 1466199155; pragma user_version = 4;")
+    sqlx::raw_sql("pragma application_id = 1466199155; pragma user_version = 5;")
         .execute(&mut *conn)
         .await
         .map_err(sqlite)?;

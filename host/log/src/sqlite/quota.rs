@@ -15,6 +15,7 @@ use crate::admin::TopicLimits;
 use crate::error::LogError;
 use sqlx::query;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
 use windlass_core::quota::Amount;
 use windlass_core::{NewMessage, Sequence, Topic, time::millis};
 
@@ -57,20 +58,34 @@ impl Writer {
         self.check_new_topics(std::iter::once(topic)).await?;
         let id = self.topic_or_new(topic).await?;
         self.flush().await?;
-        let (conn, cache) = self.parts()?;
+        let (conn, _) = self.parts()?;
         let most = i64::MAX.cast_unsigned();
+        let ms = |span| Duration::from_millis(millis(span).min(most));
         let limits = TopicLimits {
             max_messages: limits.max_messages.min(most),
             max_bytes: limits.max_bytes.min(most),
-            ..limits
+            dedup_window: ms(limits.dedup_window),
+            retain: limits.retain.map(|(span, messages)| (ms(span), messages.min(most))),
+            max_age: limits.max_age.map(ms),
         };
-        query("update topic set max_messages = ?, max_bytes = ?, dedup_ms = ? where id = ?")
-            .bind(int(limits.max_messages))
-            .bind(int(limits.max_bytes))
-            .bind(int(millis(limits.dedup_window).min(most)))
-            .bind(int(id.0))
-            .execute(conn)
-            .await?;
+        query(
+            "update topic set max_messages = ?, max_bytes = ?, dedup_ms = ?, retain_ms = ?,
+               retain_messages = ?, max_age_ms = ? where id = ?",
+        )
+        .bind(int(limits.max_messages))
+        .bind(int(limits.max_bytes))
+        .bind(int(millis(limits.dedup_window)))
+        .bind(limits.retain.map(|(span, _)| int(millis(span))))
+        .bind(limits.retain.map(|(_, messages)| int(messages)))
+        .bind(limits.max_age.map(|span| int(millis(span))))
+        .bind(int(id.0))
+        .execute(conn)
+        .await?;
+        if self.serve {
+            let now = self.time.now();
+            self.sweeper.look(topic, now);
+        }
+        let (_, cache) = self.parts()?;
         if let Some(row) = cache.topic_row_mut(id) {
             row.limits = limits;
         }

@@ -73,7 +73,11 @@ impl Writer {
             .bind(swept.cast_signed())
             .execute(&mut *conn)
             .await?;
-        for statement in ["delete from lease where grp = ?", "delete from grp where id = ?"] {
+        for statement in [
+            "delete from lease where grp = ?",
+            "delete from gap where grp = ?",
+            "delete from grp where id = ?",
+        ] {
             query(statement).bind(id.cast_signed()).execute(&mut *conn).await?;
         }
         cache.forget_group(id);
@@ -119,10 +123,8 @@ impl Writer {
     async fn clear_rows(&mut self, remains: &Remains) -> Result<bool, Fail> {
         let (conn, cache) = self.parts()?;
         let swept = cache.topic_row(remains.topic).map_or(0, |row| row.swept);
-        for table in ["waiting", "dead", "history", "skip", "gap"] {
-            let column = if table == "gap" { "id" } else { "seq" };
-            let next =
-                format!("select {column} from {table} where grp = ? order by {column} limit ?");
+        for table in ["waiting", "dead", "history", "skip"] {
+            let next = format!("select seq from {table} where grp = ? order by seq limit ?");
             let rows = query(AssertSqlSafe(next))
                 .bind(remains.group.cast_signed())
                 .bind(STEP)
@@ -131,7 +133,7 @@ impl Writer {
             let found =
                 rows.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<Vec<_>>>()?;
             let Some(last) = found.last() else { continue };
-            let delete = format!("delete from {table} where grp = ? and {column} <= ?");
+            let delete = format!("delete from {table} where grp = ? and seq <= ?");
             query(AssertSqlSafe(delete))
                 .bind(remains.group.cast_signed())
                 .bind(last.cast_signed())

@@ -1,4 +1,4 @@
--- Schema 4 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
+-- Schema 5 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
 -- message.id = topic << 43 | sequence, so a topic is one range of the table and needs no index.
 
 create table state(
@@ -27,7 +27,10 @@ create table topic(
   gone integer not null,              -- the highest sequence that was removed
   max_messages integer not null default 1000000,
   max_bytes integer not null default 2147483648,
-  dedup_ms integer not null default 300000
+  dedup_ms integer not null default 300000,
+  retain_ms integer,                  -- none: as state has it
+  retain_messages integer,
+  max_age_ms integer                  -- none: nothing grows too old
 );
 
 create table message(
@@ -139,9 +142,9 @@ create table dedup(
 ) without rowid;
 create index dedup_expires on dedup(expires);
 
+-- What grew too old before a group came to it; one a group, until it is acknowledged.
 create table gap(
-  id integer primary key,
-  grp integer not null,
+  grp integer primary key,
   lo integer not null,
   hi integer not null,
   messages integer not null,

@@ -14,7 +14,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use windlass_core::{Sequence, Timestamp, Topic};
+use windlass_core::{Sequence, Timestamp, Topic, time::millis};
 
 /// What one step of the sweep did.
 #[derive(Debug, Clone, Copy)]
@@ -82,15 +82,46 @@ impl Writer {
         Ok((removed, last))
     }
 
-    /// Sweeps at most a chunk of one topic.
+    /// Sweeps at most a chunk of one topic: first what has grown too old unread, then what is settled.
     pub(super) async fn sweep_topic(&mut self, name: &Topic) -> Result<Swept, Fail> {
         let now = self.time.now();
         let (conn, cache) = self.parts()?;
         let Some(topic) = cache.topic(conn, name).await? else { return Ok(NOTHING) };
+        let removed = cache.topic_row(topic).map_or(0, |row| row.removed);
+        let old = self.pass_aged(topic, now).await?;
+        if old.end.0 > 0 {
+            // What it lets go is removed before what is left is looked at.
+            self.flush().await?;
+        }
+        let (_, cache) = self.parts()?;
+        let row = cache.topic_row(topic);
+        let went = row.map_or(0, |row| row.removed.saturating_sub(removed));
+        let max_age = row.and_then(|row| row.limits.max_age);
+        let swept = self.sweep_settled(topic, old.end, now).await?;
+        // Soon enough for what has grown too old by then.
+        let again = max_age.map(|span| now.after((span / 16).max(Duration::from_secs(1))));
+        let look_at = match (swept.look_at, again) {
+            (Some(at), Some(again)) => Some(at.min(again)),
+            (at, again) => at.or(again),
+        };
+        Ok(Swept { gone: swept.gone + went, more: swept.more || old.more, look_at })
+    }
+
+    /// Sweeps what is settled; what is not needed up to `old` goes at once.
+    async fn sweep_settled(
+        &mut self,
+        topic: TopicId,
+        old: Sequence,
+        now: Timestamp,
+    ) -> Result<Swept, Fail> {
         let floor = self.floor(topic).await?;
         let (conn, cache) = self.parts()?;
         let state = *cache.state(conn).await?;
         let Some(row) = cache.topic_row_mut(topic) else { return Ok(NOTHING) };
+        let (retain_ms, retain_messages) = match row.limits.retain {
+            Some((span, messages)) => (millis(span), messages),
+            None => (state.retain_ms, state.retain_messages),
+        };
         let swept_before = row.swept;
         // What no group has claimed is needed as a whole: the sweep passes it by in one step.
         while let Some(range) = row.unclaimed.iter().find(|range| range.lo == row.swept)
@@ -102,10 +133,10 @@ impl Writer {
         let skipped = row.swept != swept_before;
         let next = row.unclaimed.iter().map(|range| range.lo).filter(|lo| *lo > row.swept).min();
         let floor = Sequence(next.map_or(floor.0, |next| next.min(floor.0)));
-        let sampled = note_floor(&mut row.floors, now, floor, state.retain_ms);
-        let aged = aged_floor(&row.floors, now, state.retain_ms);
+        let sampled = note_floor(&mut row.floors, now, floor, retain_ms);
+        let aged = aged_floor(&row.floors, now, retain_ms).max(old.0);
         let (swept, groups) = (row.swept, json_list(row.groups.iter().copied()));
-        let look_at = next_look(&row.floors, swept, floor, now, state.retain_ms);
+        let look_at = next_look(&row.floors, swept, floor, now, retain_ms);
         let nothing = Swept { look_at, ..NOTHING };
         if sampled || skipped {
             self.pending.topics.insert(topic);
@@ -114,12 +145,12 @@ impl Writer {
             return Ok(nothing);
         }
         let total = self.stored(topic, swept, floor).await?;
-        if aged <= swept && total <= state.retain_messages {
+        if aged <= swept && total <= retain_messages {
             return Ok(nothing);
         }
         let held = self.count_held(topic, &groups, swept, floor.0).await?;
         let unneeded = total.saturating_sub(held);
-        let beyond = unneeded.saturating_sub(state.retain_messages);
+        let beyond = unneeded.saturating_sub(retain_messages);
         if aged <= swept && beyond == 0 {
             return Ok(nothing);
         }
@@ -129,7 +160,7 @@ impl Writer {
         } else {
             self.walk(topic, &groups, walk).await?
         };
-        Ok(Swept { look_at: Some(now.after(Duration::from_millis(state.retain_ms / 16))), ..swept })
+        Ok(Swept { look_at: Some(now.after(Duration::from_millis(retain_ms / 16))), ..swept })
     }
 
     /// How many messages lie after `swept` up to `floor`.

@@ -156,10 +156,11 @@ impl Writer {
     /// Topics last written whose settled messages exceed `retain` by a chunk. By arithmetic, and
     /// rather too few than too many: what waits and what is dead is not settled.
     fn surplus_topics(&mut self) -> Vec<Topic> {
-        let Some(retain) = self.cache.retain_messages() else { return Vec::new() };
+        let Some(of_log) = self.cache.retain_messages() else { return Vec::new() };
         let mut surplus = Vec::new();
         for id in std::mem::take(&mut self.settled_topics) {
             let Some(row) = self.cache.topic_row(id) else { continue };
+            let retain = row.limits.retain.map_or(of_log, |(_, messages)| messages);
             let (mut passed, mut held) = (u64::MAX, 0);
             for group in &row.groups {
                 // A group that is not known may have passed nothing.

@@ -307,6 +307,9 @@ impl Writer {
             Command::ReleaseWorker(topic, group, worker, reply) => {
                 outcome(reply, self.release_worker(&topic, &group, &worker).await)
             }
+            Command::AcknowledgeGap(topic, group, reply) => {
+                outcome(reply, self.acknowledge_gap(&topic, &group).await)
+            }
             Command::ClearGone(reply) => outcome(reply, self.clear_gone().await),
             Command::Cancel(id, group, reply) => {
                 outcome(reply, self.cancel(id, group.as_ref()).await)
@@ -343,6 +346,9 @@ impl Writer {
         for topic in touched.topics {
             if let Some(row) = self.cache.topic_row(topic) {
                 self.waiters.wake_topic(&row.name);
+                if let Some(span) = row.limits.max_age.filter(|_| self.serve) {
+                    self.sweeper.look(&row.name, now.after(span));
+                }
             }
         }
         for id in touched.again {

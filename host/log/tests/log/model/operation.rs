@@ -91,7 +91,8 @@ pub(super) enum Asking {
     Transfer(&'static str, &'static str, u64, usize),
     ReleaseWorker(&'static str, &'static str),
     /// Most messages, most bytes, the dedup window.
-    Limit(&'static str, u64, u64, u64),
+    Limit(&'static str, u64, u64, u64, Option<u64>, Option<(u64, u64)>),
+    AcknowledgeGap(&'static str, &'static str),
     Retain(Duration, u64),
 }
 
@@ -149,7 +150,7 @@ impl Operation {
 
 impl Asking {
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
-        match random.random_range(0..40) {
+        match random.random_range(0..41) {
             0..4 => {
                 let n = random.random_range(1..4);
                 Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
@@ -169,7 +170,12 @@ impl Asking {
                 [5, 20, 1_000][random.random_range(0..3)],
                 [100, 500, 1 << 30][random.random_range(0..3)],
                 span(random),
+                random.random_bool(0.3).then(|| span(random) * 2),
+                random
+                    .random_bool(0.3)
+                    .then(|| (span(random) * 3, [0, 3, 10][random.random_range(0..3)])),
             ),
+            39 => Self::AcknowledgeGap(topic, group(random)),
             30..32 => Self::MakeDue(random.random_range(0..20), one_or_all(random)),
             8 => Self::Purge(topic, one_or_all(random)),
             9 => Self::Page(topic, one_or_all(random), random.random_range(1..4)),

@@ -273,10 +273,15 @@ async fn ask(log: &DynLog, asking: &Asking) -> String {
             answer(log.purge_dead(&topic(on), name.map(group).as_ref()).await)
         }
         Asking::Page(on, name, limit) => pages(log, on, name.map(group), *limit).await,
-        Asking::Limit(on, max_messages, max_bytes, window) => {
+        Asking::AcknowledgeGap(on, name) => {
+            answer(log.acknowledge_gap(&topic(on), &group(name)).await)
+        }
+        Asking::Limit(on, max_messages, max_bytes, window, max_age, retain) => {
             let dedup_window = Duration::from_millis(*window);
             let (max_messages, max_bytes) = (*max_messages, *max_bytes);
-            let limits = TopicLimits { max_messages, max_bytes, dedup_window };
+            let max_age = max_age.map(Duration::from_millis);
+            let retain = retain.map(|(ms, messages)| (Duration::from_millis(ms), messages));
+            let limits = TopicLimits { max_messages, max_bytes, dedup_window, retain, max_age };
             answer(log.set_limits(&topic(on), limits).await)
         }
         Asking::ReleaseWorker(on, name) => {
