@@ -7,6 +7,7 @@ use crate::waiter::Waiter;
 use async_trait::async_trait;
 use std::num::NonZeroUsize;
 use std::time::Duration;
+use windlass_core::passing::PARKED_MAX;
 use windlass_core::{Group, GroupPolicy, History, Message, MessageId, Sequence, Timestamp, Topic};
 
 /// Whether a publish may create its topic.
@@ -137,6 +138,15 @@ pub struct GroupState {
     pub copies_missed: u64,
     /// What it could not read any more, until that is acknowledged.
     pub gap: Option<Gap>,
+}
+
+impl GroupState {
+    /// Whether its cursor stops: so many messages are parked behind others of their key that no
+    /// further one may be. It goes on as soon as some of them are settled.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.counts.parked >= PARKED_MAX
+    }
 }
 
 /// One topic as it stands.

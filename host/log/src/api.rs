@@ -172,7 +172,9 @@ pub enum Settled {
 /// 1. `publish` answers after the batch is durable. Nothing is answered before COMMIT said Ok.
 ///    Everything but claim, extend, retry and release is synced before its answer.
 /// 2. Sequences rise in commit order. Ids are unique and rise, whatever the clock does.
-/// 4. A refused batch stores nothing.
+/// 3. A dedup id that the topic accepted within its window is answered with the first id.
+/// 4. A refused batch stores nothing. A topic takes no more than its quota of needed messages.
+/// 5. A message with a delay is not given before its time.
 /// 6. A claim gives each message to one worker until its lease ends: ended leases first, then what
 ///    waited and is due, then new ones by sequence. Its cost does not depend on the backlog.
 /// 7. Only the current token acts. It stays current after the lease's end until a claim or a
@@ -181,6 +183,7 @@ pub enum Settled {
 ///    attempt back.
 /// 9. After the last attempt a message is dead at once, with its history, whoever notices. It is
 ///    never in two places or in none.
+/// 10. Messages of one key are given one at a time within a group, in order.
 /// 11. Only leased deliveries count against the in-flight limit.
 /// 12. An unreadable record costs that record, never the batch.
 /// 13. A claim without a start on an unknown group is [`LogError::NoGroup`].

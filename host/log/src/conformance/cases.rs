@@ -190,6 +190,7 @@ macro_rules! conformance {
                 a_parked_message_is_listed_and_cancelled
                 a_busy_key_of_one_group_is_free_in_another
                 a_long_queue_of_one_key_hides_nothing_behind_it
+                beyond_so_many_parked_the_cursor_stops_and_says_so
                 counts_and_claims_agree_over_many_keys
             }
             delay {

@@ -7,7 +7,7 @@ use super::kit::{
 };
 use crate::{ClaimRequest, Counts, DeadLetterFilter, DynLog, PendingQuery, Place, Prefer, Settled};
 use std::num::NonZeroU32;
-use windlass_core::passing::SET_ASIDE_MAX;
+use windlass_core::passing::{PARKED_MAX, SET_ASIDE_MAX};
 use windlass_core::{Disposition, GroupPolicy, MessageId, NewMessage};
 
 /// Publishes one message of each of these keys, in order; of the key `-` none.
@@ -206,6 +206,30 @@ pub async fn a_long_queue_of_one_key_hides_nothing_behind_it(h: &dyn Harness) {
     publish(&log, "t", 1).await;
     let probe = ClaimRequest { prefer: Prefer::Untried, ..request("t", "g", 1) };
     assert_eq!(log.claim(probe).await.unwrap().len(), 1);
+}
+
+/// Law 10: nothing behind is passed either, until some of them are settled; the group says so.
+pub async fn beyond_so_many_parked_the_cursor_stops_and_says_so(h: &dyn Harness) {
+    let log = started(h).await;
+    let n = usize::try_from(PARKED_MAX).unwrap();
+    for _ in 0..n / 2_000 {
+        keyed(&log, &"a".repeat(2_000)).await;
+    }
+    keyed(&log, "aa-").await;
+    let mut given = Vec::new();
+    for _ in 0..n / SET_ASIDE_MAX + 3 {
+        given.extend(claim(&log, "t", "g", 9).await);
+    }
+    assert_eq!(given.len(), 1, "the first of its key");
+    let found = state(&log, "t").await.groups.remove(0);
+    assert!(found.is_stopped());
+    assert_eq!((found.counts.parked, found.counts.ready), (PARKED_MAX, 2));
+    ack(&log, &given[0]).await;
+    assert!(!state(&log, "t").await.groups[0].is_stopped());
+    let more = claim(&log, "t", "g", 9).await;
+    assert_eq!(more.len(), 2, "the next of its key, and what was behind");
+    assert_eq!(more[1].message.key, None);
+    assert_eq!(counts(&log).await.lag(), PARKED_MAX + 2);
 }
 
 /// What a settled message's key holds is parked in order even where others died in between.
