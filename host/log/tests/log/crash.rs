@@ -12,6 +12,7 @@
 
 mod child;
 mod commit;
+mod figures;
 mod kills;
 mod processes;
 mod verify;
@@ -44,6 +45,10 @@ fn run() -> (u64, u64) {
 
 /// This test again, as a child over the log in `folder`; `before` is what a shell does first.
 fn start(test: &str, folder: &Path, number: u64, seed: u64, before: &str) -> Child {
+    command(test, folder, number, seed, before).spawn().unwrap()
+}
+
+fn command(test: &str, folder: &Path, number: u64, seed: u64, before: &str) -> Command {
     let exe = std::env::current_exe().unwrap();
     let mut command = Command::new("sh");
     command
@@ -53,9 +58,8 @@ fn start(test: &str, folder: &Path, number: u64, seed: u64, before: &str) -> Chi
         .env(FOLDER, folder)
         .env(RUN, format!("{number} {seed}"))
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .stdout(Stdio::piped());
+    command
 }
 
 /// The seed of this run: given, or new. Shown when the test fails.

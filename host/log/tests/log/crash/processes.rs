@@ -9,25 +9,34 @@ use std::time::Instant;
 const MESSAGES: usize = 3_000;
 
 /// A child, and what it says.
-struct Other {
-    child: Child,
+pub(super) struct Other {
+    pub(super) child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Other {
-    fn start(name: &str, folder: &Path, number: u64) -> Self {
-        let mut child = super::start(name, folder, number, 0, "");
+    pub(super) fn start(name: &str, folder: &Path, number: u64) -> Self {
+        Self::of(super::start(name, folder, number, 0, ""))
+    }
+
+    /// The same, where the test is one that only runs when it is asked for.
+    pub(super) fn start_ignored(name: &str, folder: &Path, number: u64) -> Self {
+        let mut command = super::command(name, folder, number, 0, "");
+        Self::of(command.arg("--ignored").spawn().unwrap())
+    }
+
+    fn of(mut child: Child) -> Self {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }
 
     /// The next thing it says.
-    fn next(&mut self) -> Option<String> {
+    pub(super) fn next(&mut self) -> Option<String> {
         let lines = self.lines.by_ref().map_while(Result::ok);
         lines.into_iter().find_map(|line| line.strip_prefix("@ ").map(str::to_owned))
     }
 
-    fn tell(&mut self, line: &str) {
+    pub(super) fn tell(&mut self, line: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 }
