@@ -10,6 +10,7 @@ mod bell;
 mod bury;
 mod cache;
 mod cancel;
+mod checkpoint;
 mod claim;
 mod command;
 mod copies;

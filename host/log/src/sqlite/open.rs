@@ -1,5 +1,6 @@
 //! Opening a log's file: versions, settings, schema, log time.
 
+use super::checkpoint::WAL_CAP;
 use super::sql::Args;
 use crate::clock::{Clock, LogTime, SystemClock, offset_after_boot};
 use sqlx::sqlite::{
@@ -145,8 +146,20 @@ impl Location {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(Duration::ZERO)
             .pragma("cache_size", "-65536")
-            .pragma("wal_autocheckpoint", "4000")
-            .pragma("journal_size_limit", "67108864")
+            // The writer has it done beside its commits (`checkpoint`).
+            .pragma("wal_autocheckpoint", "0")
+            .pragma("journal_size_limit", WAL_CAP.to_string())
+            .connect()
+            .await
+    }
+
+    /// A connection that only checkpoints. It has to be at FULL: a checkpoint syncs as its
+    /// connection does.
+    pub(super) async fn connect_checkpointer(&self) -> sqlx::Result<SqliteConnection> {
+        self.options()
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(Duration::ZERO)
+            .pragma("cache_size", "-256")
             .connect()
             .await
     }

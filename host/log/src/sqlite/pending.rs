@@ -90,6 +90,8 @@ pub(super) struct Pending {
     pub(super) state: bool,
     /// What was set for the whole log.
     pub(super) settings: bool,
+    /// About how many bytes of messages were written, for checkpoints.
+    pub(super) written_bytes: u64,
     /// Groups written in this transaction, for waking.
     pub(super) written_groups: BTreeSet<u64>,
 }
@@ -181,6 +183,8 @@ impl Pending {
         conn: &mut SqliteConnection,
     ) -> sqlx::Result<()> {
         let messages = std::mem::take(&mut self.messages);
+        let bytes = messages.iter().map(|(_, _, record)| record.len() as u64);
+        self.written_bytes += bytes.sum::<u64>();
         MESSAGES
             .join(script, conn, messages, |args, (id, size, record)| {
                 args.push(id);

@@ -62,7 +62,19 @@ impl Writer {
         }
         // In one string: an error of any statement, COMMIT's too, is this call's error.
         script.add("commit");
-        script.run(conn).await
+        script.run(conn).await?;
+        self.checkpoints.committed(std::mem::take(&mut self.pending.written_bytes));
+        Ok(())
+    }
+
+    /// Has a checkpoint done where one is due; `tick`: and looks whether one is.
+    pub(super) async fn checkpoint(&mut self, tick: bool) {
+        if tick {
+            self.checkpoints.look();
+        }
+        if let Some(conn) = &mut self.conn {
+            self.checkpoints.go_on(conn).await;
+        }
     }
 
     /// After a failure nothing that was remembered is trusted, and the connection is replaced:

@@ -78,6 +78,7 @@ impl Writer {
         if self.sweeper.next().is_some_and(|at| at <= now) {
             self.sweep_due(now).await?;
         }
+        self.checkpoint(look_around).await;
         Ok(())
     }
 

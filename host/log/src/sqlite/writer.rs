@@ -6,6 +6,7 @@
 use super::agenda::Agenda;
 use super::bell::Bell;
 use super::cache::Cache;
+use super::checkpoint::Checkpoints;
 use super::command::{Answer, Command, Fail, answer, split};
 use super::gather::gather;
 use super::open::{Location, OpenOptions};
@@ -75,6 +76,7 @@ pub(super) struct Writer {
     pub(super) waiters: Arc<Waiters>,
     pub(super) agenda: Agenda,
     pub(super) bell: Bell,
+    pub(super) checkpoints: Checkpoints,
     pub(super) serve: bool,
     pub(super) tick_at: Timestamp,
     /// Topics of the groups written last.
@@ -99,6 +101,7 @@ impl Writer {
     ) -> Self {
         let serve = options.serve;
         let bell = Bell::new(&place.folder, nonce, serve);
+        let checkpoints = Checkpoints::new(&place);
         let tick_at = time.now();
         Self {
             place,
@@ -115,6 +118,7 @@ impl Writer {
             waiters,
             agenda: Agenda::default(),
             bell,
+            checkpoints,
             serve,
             tick_at,
             settled_topics: BTreeSet::new(),
@@ -194,6 +198,7 @@ impl Writer {
         while let Some(command) = commands.recv().await {
             command.refuse()(Some(&LogError::Closed));
         }
+        self.checkpoints.close().await;
         if let Some(conn) = self.conn.take() {
             let _closing_anyway = conn.close().await;
         }
@@ -220,6 +225,7 @@ impl Writer {
                 }
                 self.after_commit();
                 self.sweep_surplus().await;
+                self.checkpoint(false).await;
             }
             Err(error) => {
                 let error = self.give_up(error).await;

@@ -6,6 +6,7 @@ mod crash;
 mod model;
 mod opening;
 mod readonly;
+mod space;
 mod sqlite;
 mod sync;
 mod trouble;
