@@ -51,6 +51,7 @@ mod sweeper;
 mod tail;
 mod transaction;
 mod transfer;
+mod turnstile;
 mod upkeep;
 mod walk;
 mod writer;

@@ -3,6 +3,7 @@
 use super::cache::Cache;
 use super::command::storage_error;
 use super::pending::Pending;
+use super::turnstile::pause;
 use super::writer::{TICK, Touched, Writer};
 use crate::error::LogError;
 use sqlx::{Connection, Row, query};
@@ -19,15 +20,18 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 impl Writer {
     /// Takes the write lock and looks whether somebody else has committed.
     pub(super) async fn begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {
+        self.turnstile.enter().await;
         let since = Instant::now();
-        loop {
+        let answer = loop {
             match self.try_begin(synced).await {
                 Err(error) if is_busy(&error) && since.elapsed() < BUSY_PATIENCE => {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    pause(since).await;
                 }
-                answer => return answer,
+                answer => break answer,
             }
-        }
+        };
+        self.turnstile.leave();
+        answer
     }
 
     async fn try_begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {

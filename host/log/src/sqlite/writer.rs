@@ -13,6 +13,7 @@ use super::open::{Location, OpenOptions};
 use super::pending::Pending;
 use super::rows::TopicId;
 use super::sweeper::Sweeper;
+use super::turnstile::Turnstile;
 use super::upkeep::exhausted;
 use crate::clock::LogTime;
 use crate::error::LogError;
@@ -76,6 +77,7 @@ pub(super) struct Writer {
     pub(super) waiters: Arc<Waiters>,
     pub(super) agenda: Agenda,
     pub(super) bell: Bell,
+    pub(super) turnstile: Turnstile,
     pub(super) checkpoints: Checkpoints,
     pub(super) serve: bool,
     pub(super) tick_at: Timestamp,
@@ -101,6 +103,7 @@ impl Writer {
     ) -> Self {
         let serve = options.serve;
         let bell = Bell::new(&place.folder, nonce, serve);
+        let turnstile = Turnstile::new(&place.folder);
         let checkpoints = Checkpoints::new(&place);
         let tick_at = time.now();
         Self {
@@ -118,6 +121,7 @@ impl Writer {
             waiters,
             agenda: Agenda::default(),
             bell,
+            turnstile,
             checkpoints,
             serve,
             tick_at,
