@@ -2,7 +2,7 @@
 
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is to go wrong.
@@ -12,6 +12,8 @@ pub struct Faults {
     pub failing_commits: Arc<AtomicU32>,
     /// What `pragma synchronous` said at each commit: 1 is NORMAL, 2 is FULL.
     pub commits: Arc<Mutex<Vec<i64>>>,
+    /// Every commit with synchronous = NORMAL: what a power loss then takes shows that a test sees it.
+    pub never_sync: Arc<AtomicBool>,
 }
 
 impl Faults {

@@ -35,6 +35,8 @@ impl Writer {
     }
 
     async fn try_begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {
+        #[cfg(feature = "testing")]
+        let synced = synced && !self.faults.never_sync.load(std::sync::atomic::Ordering::Relaxed);
         let conn = match &mut self.conn {
             Some(conn) => conn,
             none => {
