@@ -63,7 +63,7 @@ fn command(test: &str, folder: &Path, number: u64, seed: u64, before: &str) -> C
 }
 
 /// The seed of this run: given, or new. Shown when the test fails.
-fn seed() -> u64 {
+pub(super) fn seed() -> u64 {
     let seed = std::env::var("WINDLASS_SEED")
         .map_or_else(|_| rand::random(), |given| given.parse().expect("WINDLASS_SEED is a number"));
     println!("WINDLASS_SEED={seed}");
@@ -71,13 +71,13 @@ fn seed() -> u64 {
 }
 
 /// A number from the environment, or a default.
-fn number(name: &str, default: u64) -> u64 {
+pub(super) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |given| {
         given.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{given}`"))
     })
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 

@@ -5,6 +5,7 @@
 mod crash;
 mod model;
 mod opening;
+mod power;
 mod readonly;
 mod space;
 mod sqlite;
