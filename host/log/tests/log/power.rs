@@ -14,6 +14,7 @@
 
 mod account;
 mod disk;
+mod faults;
 mod losses;
 mod recorder;
 mod recording;
