@@ -169,7 +169,7 @@ async fn show(args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
 }
 
 fn describe(topic: &Topic, state: &GroupState) -> String {
-    let GroupState { group, counts, policy, copies_missed } = state;
+    let GroupState { group, counts, policy, copies_missed, gap } = state;
     let mut sheet = Sheet::new(&group_name(group));
     sheet.line("topic", topic.as_str());
     let Counts { ready, delayed, retrying, parked, leased, dead } = counts;
@@ -196,6 +196,9 @@ fn describe(topic: &Topic, state: &GroupState) -> String {
     sheet.line("in flight", &format!("at most {}", policy.in_flight_max));
     if let Some(topic) = &policy.dead_letter_topic {
         sheet.line("copies of dead", &format!("to {topic}, {copies_missed} not taken"));
+    }
+    if let Some(gap) = gap {
+        sheet.line("gap", &format!("{} too old messages went unread", gap.messages));
     }
     sheet.into_text()
 }

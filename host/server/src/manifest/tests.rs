@@ -206,8 +206,8 @@ fn what_is_not_toml_or_has_no_consumer_is_refused_with_a_line() {
     assert!(parse(&single).unwrap_err().contains("write `[[consumer]]`"));
     let empty = SMALL.replace("a.wasm", "");
     assert!(parse(&empty).unwrap_err().contains(":3: `component` is empty"));
-    let twice = format!("topics = \"declared\"\n[topics.\"a\"]\nretain = \"5m\"\n{SMALL}");
-    assert!(parse(&twice).unwrap_err().contains(":3: `retain` is not built yet"));
+    let twice = format!("topics = \"declared\"\n[topics.\"a\"]\nretain = \"5\"\n{SMALL}");
+    assert!(parse(&twice).unwrap_err().contains(":3: `retain`: `5` is not a duration"));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn what_a_build_is_made_of_and_where_copies_of_dead_letters_go() {
 #[test]
 fn topics_have_limits_and_samples_keys_and_delays() {
     let text = format!(
-        "[topics.\"t\"]\nmax-messages = 10\nmax-bytes = \"1 MiB\"\ndedup-window = \"1h\"\n{SMALL}\
+        "[topics.\"t\"]\nmax-messages = 10\nmax-bytes = \"1 MiB\"\ndedup-window = \"1h\"\nretain = \"2h\"\nmax-age = \"3h\"\n{SMALL}\
          [[dev.samples]]\ntopic = \"t\"\ndata = \"x\"\nkey = \"k\"\ndelay = \"5s\"\ndedup-id = \"d\"\n"
     );
     let manifest = parse(&text).unwrap();
@@ -233,6 +233,8 @@ fn topics_have_limits_and_samples_keys_and_delays() {
         max_messages: 10,
         max_bytes: 1 << 20,
         dedup_window: Duration::from_hours(1),
+        retain: Some((Duration::from_hours(2), 10_000)),
+        max_age: Some(Duration::from_hours(3)),
     };
     assert_eq!(manifest.topics, [(Topic::new("t").unwrap(), limits)]);
     let sample = &manifest.samples[0];

@@ -11,7 +11,9 @@ use windlass_core::policy::DELAY_MAX;
 use windlass_log::{TopicLimits, TopicsMode};
 
 const TOPIC: (&[&str], &[&str]) =
-    (&["max-messages", "max-bytes", "dedup-window"], &["retain", "max-age"]);
+    (&["max-messages", "max-bytes", "dedup-window", "retain", "max-age"], &[]);
+/// Of what is not needed no more than this is kept, whatever `retain` says.
+const RETAIN_MESSAGES: u64 = 10_000;
 
 /// What the manifest says about topics.
 pub(crate) struct Said {
@@ -87,12 +89,13 @@ pub(crate) fn read(root: &Section<'_>, split: Option<&str>) -> Said {
 
 fn read_limits(section: &Section<'_>) -> TopicLimits {
     let default = TopicLimits::default();
+    let span = |key| section.duration(key, Duration::from_secs(1), DELAY_MAX);
     let max_messages = section.count("max-messages", u32::MAX).map(u64::from);
     TopicLimits {
         max_messages: max_messages.unwrap_or(default.max_messages),
         max_bytes: section.size("max-bytes", 1).unwrap_or(default.max_bytes),
-        dedup_window: section
-            .duration("dedup-window", Duration::from_secs(1), DELAY_MAX)
-            .unwrap_or(default.dedup_window),
+        dedup_window: span("dedup-window").unwrap_or(default.dedup_window),
+        retain: span("retain").map(|span| (span, RETAIN_MESSAGES)),
+        max_age: span("max-age"),
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct GroupBody {
     backoff: BackoffBody,
     dead_letter_topic: Option<String>,
     copies_missed: u64,
+    /// Messages that went unread because they were too old.
+    gap_messages: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,6 +56,7 @@ impl From<&GroupState> for GroupBody {
             backoff: (&policy.backoff).into(),
             dead_letter_topic: policy.dead_letter_topic.as_ref().map(ToString::to_string),
             copies_missed: state.copies_missed,
+            gap_messages: state.gap.map_or(0, |gap| gap.messages),
         }
     }
 }
