@@ -4,6 +4,7 @@
 //! out is in `schema.sql`, what a wish does in the files named after it.
 
 mod admin;
+mod again;
 mod age;
 mod agenda;
 mod bell;

@@ -37,13 +37,14 @@ impl Writer {
     async fn try_begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {
         #[cfg(feature = "testing")]
         let synced = synced && !self.faults.never_sync.load(std::sync::atomic::Ordering::Relaxed);
-        let conn = match &mut self.conn {
-            Some(conn) => conn,
-            none => {
-                self.syncing.on = true;
-                none.insert(self.place.connect_writer().await?)
-            }
-        };
+        if self.conn.is_none() {
+            self.conn = Some(self.place.connect_writer().await?);
+            self.syncing.on = true;
+        }
+        if self.syncing.doubted {
+            self.write_again().await?;
+        }
+        let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
         if self.syncing.on != synced {
             // Not allowed inside a transaction, so it goes before. Not a prepared statement: a
             // pragma may act when it is prepared, and then only once.
@@ -96,6 +97,14 @@ impl Writer {
         self.tick_at = self.time.now().after(TICK);
         self.foreign = true;
         self.grace_until = self.time.now().after(GRACE);
+        self.syncing.doubted |= is_failed_sync(&error);
+        if self.syncing.doubted {
+            // Before the connection is closed: the last one to close moves all to the database.
+            if let Some(conn) = &mut self.conn {
+                let _ended_by_itself = sqlx::raw_sql("rollback").execute(conn).await;
+            }
+            let _tried_again_before_the_next = self.write_again().await;
+        }
         if let Some(conn) = self.conn.take() {
             // Waited for, as the next one could not write while this one still closes.
             let _closed = tokio::time::timeout(CLOSE_PATIENCE, conn.close()).await;
@@ -105,9 +114,17 @@ impl Writer {
 }
 
 fn is_busy(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code)
-        .and_then(|code| code.parse::<i32>().ok())
-        .is_some_and(|code| code & 0xff == libsqlite3_sys::SQLITE_BUSY)
+    code(error).is_some_and(|code| code & 0xff == libsqlite3_sys::SQLITE_BUSY)
+}
+
+/// Whether a sync failed, and not a write: then SQLite knows what is not in the file.
+fn is_failed_sync(error: &sqlx::Error) -> bool {
+    use libsqlite3_sys::{SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
+    matches!(code(error), Some(SQLITE_IOERR_FSYNC | SQLITE_IOERR_DIR_FSYNC))
+}
+
+/// SQLite's code, in full.
+fn code(error: &sqlx::Error) -> Option<i32> {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code)?;
+    code.parse().ok()
 }

@@ -48,6 +48,8 @@ pub(super) struct Syncing {
     pub(super) on: bool,
     /// An unsynced transaction did what must be on the disk before its answer.
     pub(super) owed: bool,
+    /// A sync has failed: what lies in SQLite's log file is to be written again.
+    pub(super) doubted: bool,
 }
 
 /// Tells everybody who waits when the writer ends, whatever ends it.
@@ -109,7 +111,7 @@ impl Writer {
         Self {
             place,
             conn: Some(conn),
-            syncing: Syncing { on: true, owed: false },
+            syncing: Syncing { on: true, owed: false, doubted: false },
             foreign: false,
             grace_until: Timestamp(0),
             time,

@@ -156,7 +156,7 @@ impl File<'_> {
                     for (at, piece) in sectors(at, data, size) {
                         if dice.random_bool(share) {
                             Change::Write(at, piece).apply(&mut found);
-                        } else if dice.random_bool(0.02) {
+                        } else if !holds(&found, at, piece) && dice.random_bool(0.02) {
                             let mut noise = vec![0; piece.len()];
                             dice.fill(&mut noise[..]);
                             Change::Write(at, &noise).apply(&mut found);
@@ -185,6 +185,13 @@ impl Change<'_> {
             Self::Truncate(size) => bytes.resize(place(size), 0),
         }
     }
+}
+
+/// Whether a write of these bytes would change nothing: a sector that is written from one end to
+/// the other, as SQLite takes it, then keeps them wherever that stops.
+fn holds(bytes: &[u8], at: u64, piece: &[u8]) -> bool {
+    let start = usize::try_from(at).unwrap();
+    bytes.get(start..start + piece.len()) == Some(piece)
 }
 
 /// A write in the pieces that lie in one sector each.

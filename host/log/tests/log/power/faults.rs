@@ -30,9 +30,9 @@ struct Tally {
 }
 
 /// Goal: whatever write or sync fails, nothing is acknowledged that is not there, every call ends,
-/// and the log works on without being opened again; also when the power goes some time after a
-/// failed write. Method: one short run for each operation, in which that one fails; all syncs and a
-/// choice of the writes.
+/// and the log works on without being opened again; also when the power goes some time after that,
+/// where what a failed sync did not write stays unwritten. Method: one short run for each
+/// operation, in which that one fails; all syncs and a choice of the writes.
 #[test]
 fn a_failing_write_or_sync_acknowledges_nothing_false_and_stops_nothing() {
     let name =
@@ -125,7 +125,9 @@ impl Tally {
         let moment = |_| (dice.random_range(failed + 1..=operations.len()), ordinal);
         let mut moments: Vec<_> = (0..LOSSES).map(moment).collect();
         moments.sort_unstable();
-        if is_sync {
+        if matches!(&operations[failed], Operation::Failed { file: 0, .. }) {
+            // SQLite goes on after a failed sync of the folder. The file systems of Linux write a
+            // new file's name with the file, so that this is of no weight there.
             moments.clear();
         }
         let which = format!("WINDLASS_SEED={seed}, operation {ordinal}, {how}");
