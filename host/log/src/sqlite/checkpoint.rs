@@ -7,6 +7,7 @@
 //! writing. Every process does this for what it writes; SQLite lets one checkpoint at a time.
 
 use super::open::Location;
+use super::transaction::is_failed_sync;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection, Row, query};
 use std::path::PathBuf;
@@ -41,6 +42,8 @@ pub(super) struct Checkpoints {
     work: Work,
     /// The last one failed, and that was told.
     failing: bool,
+    /// A sync failed in one.
+    doubted: bool,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +91,7 @@ impl Checkpoints {
             signs: Arc::default(),
             work: Work::Idle(None),
             failing: false,
+            doubted: false,
         }
     }
 
@@ -168,7 +172,14 @@ impl Checkpoints {
         Ok(!said.busy && said.copied == said.pages)
     }
 
+    /// Whether a sync failed since this was asked last: what lies in the write-ahead log may then
+    /// be taken for written.
+    pub(super) fn take_doubt(&mut self) -> bool {
+        std::mem::take(&mut self.doubted)
+    }
+
     fn tell(&mut self, error: &sqlx::Error) {
+        self.doubted |= is_failed_sync(error);
         if !std::mem::replace(&mut self.failing, true) {
             tracing::warn!(%error, "a checkpoint failed; it is tried again and again");
         }

@@ -82,6 +82,7 @@ impl Writer {
         if let Some(conn) = &mut self.conn {
             self.checkpoints.go_on(conn).await;
         }
+        self.syncing.doubted |= self.checkpoints.take_doubt();
     }
 
     /// After a failure nothing that was remembered is trusted, and the connection is replaced:
@@ -118,7 +119,7 @@ fn is_busy(error: &sqlx::Error) -> bool {
 }
 
 /// Whether a sync failed, and not a write: then SQLite knows what is not in the file.
-fn is_failed_sync(error: &sqlx::Error) -> bool {
+pub(super) fn is_failed_sync(error: &sqlx::Error) -> bool {
     use libsqlite3_sys::{SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
     matches!(code(error), Some(SQLITE_IOERR_FSYNC | SQLITE_IOERR_DIR_FSYNC))
 }
