@@ -138,6 +138,8 @@ pub struct GroupState {
     pub copies_missed: u64,
     /// What it could not read any more, until that is acknowledged.
     pub gap: Option<Gap>,
+    /// Publish time (log time) of the oldest message it has not settled.
+    pub oldest: Option<Timestamp>,
 }
 
 impl GroupState {

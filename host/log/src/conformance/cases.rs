@@ -134,6 +134,7 @@ macro_rules! conformance {
                 counts_of_a_topic_are_sums_over_its_groups
                 bytes_count_each_needed_message_once
                 the_oldest_is_the_oldest_unsettled
+                each_group_says_how_old_its_oldest_is
                 counts_are_the_same_after_reopen
                 topics_are_listed_by_name
                 reading_counts_never_changes_them

@@ -111,6 +111,37 @@ pub async fn the_oldest_is_the_oldest_unsettled(h: &dyn Harness) {
     assert_eq!(state(&log, "t").await.oldest, None);
 }
 
+/// Law 14: who is behind is told by its own oldest one, read or not.
+pub async fn each_group_says_how_old_its_oldest_is(h: &dyn Harness) {
+    let log = h.log();
+    for name in ["fast", "slow"] {
+        declare(&log, "t", name, policy(5, s(300))).await;
+    }
+    let mut published = Vec::new();
+    for _ in 0..4 {
+        published.extend(super::kit::publish(&log, "t", 1).await);
+        h.advance(s(10)).await;
+    }
+    let oldest = async |log: &crate::DynLog| {
+        let groups = state(log, "t").await.groups;
+        groups.into_iter().map(|group| group.oldest).collect::<Vec<_>>()
+    };
+    let at = |i: usize| Some(published[i].millis);
+    assert_eq!(oldest(&log).await, [at(0), at(0)]);
+    let held = claim(&log, "t", "fast", 3).await;
+    ack(&log, &held[0]).await;
+    settle(&log, &held[1], retried(s(600))).await;
+    assert_eq!(oldest(&log).await, [at(1), at(0)]);
+    log.cancel(published[0], None).await.unwrap();
+    log.cancel(published[1], None).await.unwrap();
+    assert_eq!(oldest(&log).await, [at(2), at(2)]);
+    ack(&log, &held[2]).await;
+    let log = h.reopen().await;
+    assert_eq!(oldest(&log).await, [at(3), at(2)]);
+    ack(&log, &claim_one(&log, "t", "fast").await).await;
+    assert_eq!(oldest(&log).await, [None, at(2)]);
+}
+
 /// Every figure of every topic.
 pub async fn counts_are_the_same_after_reopen(h: &dyn Harness) {
     let log = h.log();

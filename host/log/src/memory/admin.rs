@@ -202,9 +202,16 @@ impl State {
         for group in &groups {
             let counts = group_counts(topic, group, now);
             state.counts.add(&counts);
-            let (copies_missed, gap) = (group.copies_missed, group.gap);
-            let (group, policy) = (group.name.clone(), group.policy.clone());
-            state.groups.push(GroupState { group, counts, policy, copies_missed, gap });
+            let mut stored = topic.messages.iter();
+            let oldest = stored.find(|(sequence, _)| group.needs(**sequence));
+            state.groups.push(GroupState {
+                group: group.name.clone(),
+                counts,
+                policy: group.policy.clone(),
+                copies_missed: group.copies_missed,
+                gap: group.gap,
+                oldest: oldest.map(|(_, message)| message.id.millis),
+            });
         }
         for (sequence, message) in &topic.messages {
             if topic.is_needed(&groups, *sequence) {

@@ -2,6 +2,7 @@
 
 use super::age;
 use super::cache::{limits, unsigned};
+use super::deliveries::id_of;
 use super::needed::{Needed, Oldest, needed};
 use super::record;
 use super::rows::{TopicId, Unclaimed};
@@ -125,6 +126,7 @@ async fn topic_state(
             policy: group.policy.clone(),
             copies_missed: group.copies_missed,
             gap: group.gap,
+            oldest: oldest_of(conn, &topic, group).await?,
         });
     }
     if groups.is_empty() {
@@ -256,6 +258,32 @@ async fn group_rows(
         });
     }
     Ok(groups)
+}
+
+/// When the oldest message was published that a group has not settled.
+async fn oldest_of(
+    conn: &mut SqliteConnection,
+    topic: &TopicRow,
+    group: &GroupRow,
+) -> sqlx::Result<Option<Timestamp>> {
+    let row = query(
+        "select min(s) from (
+           select min(seq) as s from waiting where grp = ?1
+           union all select min(lo) from lease where grp = ?1
+           union all select * from (select m.id - ?2 from message m
+              where m.id > ?2 + ?3 and m.id <= ?4
+                and not exists (select 1 from skip where grp = ?1 and seq = m.id - ?2 and hurry = 0)
+              order by m.id limit 1))",
+    )
+    .bind(group.id.cast_signed())
+    .bind(topic.id.rowid(Sequence(0)))
+    .bind(group.cursor.cast_signed())
+    .bind(topic.id.rowid(Sequence::MAX))
+    .fetch_one(&mut *conn)
+    .await?;
+    let Some(lowest) = row.try_get::<Option<i64>, _>(0)? else { return Ok(None) };
+    let id = id_of(conn, topic.id, Sequence(lowest.cast_unsigned())).await?;
+    Ok(Some(id.millis).filter(|millis| millis.0 > 0))
 }
 
 /// When the oldest needed message was published.

@@ -72,6 +72,11 @@ pub(super) async fn needed(
     needed.bytes += topic.published_bytes.saturating_sub(slowest.passed_bytes + skipped_bytes);
     needed.cancelled = cancelled.into_keys().collect();
     let dead_there = dead_among(conn, groups, &needed.cancelled).await?;
+    if !needed.cancelled.is_empty() {
+        // What it was moved back before and has all the same is not passed over.
+        let own = held(conn, std::slice::from_ref(slowest), u64::MAX >> 1).await?;
+        needed.cancelled.retain(|sequence| !own.live.contains_key(sequence));
+    }
     if unread > 0 {
         older(&mut needed, Oldest::After(slowest.cursor));
     }

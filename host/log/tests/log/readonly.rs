@@ -14,7 +14,7 @@ use windlass_log::conformance::kit::{
 use windlass_log::sqlite::{OpenError, OpenOptions, SqliteLog};
 use windlass_log::{
     DeadLetterFilter, DynLog, Extension, LogAdmin, LogError, MessageLog, PendingQuery, Place,
-    TopicsMode,
+    Start, TopicLimits, TopicsMode,
 };
 
 async fn open(folder: &Path, clock: &Arc<TestClock>) -> DynLog {
@@ -172,7 +172,7 @@ async fn what_would_write_is_refused() {
     log.close().await;
     let before = files(folder.path());
     let log = read_only(folder.path(), &clock).await;
-    let on = topic("t");
+    let (on, of, id) = (topic("t"), group("g"), held.message.id);
     let all = DeadLetterFilter::default();
     let extension = Extension { token: held.token, lease: s(1) };
     let settled = log.settle(vec![settlement(held.token, Disposition::Release)]).await.remove(0);
@@ -187,6 +187,14 @@ async fn what_would_write_is_refused() {
         log.purge_dead(&on, None).await.err(),
         log.set_retain(s(0), 0).await.err(),
         log.sweep().await.err(),
+        log.add_group(spec("t", "new", policy(5, s(30)))).await.err(),
+        log.remove_group(&on, &of, true).await.err(),
+        log.cancel(id, None).await.err(),
+        log.make_due(id, None).await.err(),
+        log.seek(&on, &of, Start::Latest).await.err(),
+        log.set_limits(&on, TopicLimits::default()).await.err(),
+        log.release_worker(&on, &of, "worker-1").await.err(),
+        log.acknowledge_gap(&on, &of).await.err(),
     ] {
         assert!(matches!(error, Some(LogError::ReadOnly)), "{error:?}");
     }
