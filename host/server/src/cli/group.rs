@@ -12,7 +12,7 @@ use super::topic::group_name;
 use super::ui::{Ui, clean, shell, span, table};
 use crate::wire::{CountsBody, GroupOfTopicBody};
 use serde::Serialize;
-use windlass_core::{Group, Topic};
+use windlass_core::{Group, Timestamp, Topic};
 use windlass_log::{Counts, DynLog, GroupState, LogError, TopicState};
 
 #[derive(Debug, clap::Subcommand)]
@@ -159,17 +159,18 @@ fn row((topic, group): (&str, &GroupState)) -> Vec<String> {
 async fn show(args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
     let log = open::existing(&args.which.log).await?;
     let group = args.which.find(&log).await?;
+    let now = log.now();
     log.close().await;
     if ui.json {
         ui.object(&GroupOfTopicBody::new(args.which.topic.as_str(), &group));
     } else {
-        ui.data(&describe(&args.which.topic, &group));
+        ui.data(&describe(&args.which.topic, &group, now));
     }
     Ok(())
 }
 
-fn describe(topic: &Topic, state: &GroupState) -> String {
-    let GroupState { group, counts, policy, copies_missed, gap } = state;
+fn describe(topic: &Topic, state: &GroupState, now: Timestamp) -> String {
+    let GroupState { group, counts, policy, copies_missed, gap, oldest } = state;
     let mut sheet = Sheet::new(&group_name(group));
     sheet.line("topic", topic.as_str());
     let Counts { ready, delayed, retrying, parked, leased, dead } = counts;
@@ -182,6 +183,9 @@ fn describe(topic: &Topic, state: &GroupState) -> String {
         ("leased", leased),
     ] {
         sheet.line("", &format!("{count} {name}"));
+    }
+    if let Some(oldest) = oldest {
+        sheet.line("oldest", &format!("{} old", span(now.since(*oldest))));
     }
     sheet.line("dead", &dead.to_string());
     sheet.line("max attempts", &policy.max_attempts.to_string());
