@@ -2,6 +2,7 @@
 //!
 //! `stage` holds what a test is made of; here are the laws.
 
+mod faulty;
 mod outage;
 mod stage;
 mod swap;
