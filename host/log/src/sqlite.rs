@@ -44,6 +44,7 @@ mod rows;
 mod seek;
 mod settle;
 mod show;
+mod space;
 mod sql;
 mod start;
 mod stream;

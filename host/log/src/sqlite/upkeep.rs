@@ -78,6 +78,9 @@ impl Writer {
         if self.sweeper.next().is_some_and(|at| at <= now) {
             self.sweep_due(now).await?;
         }
+        if look_around {
+            self.give_space_back(now).await?;
+        }
         self.checkpoint(look_around).await;
         Ok(())
     }

@@ -12,6 +12,7 @@ use super::gather::gather;
 use super::open::{Location, OpenOptions};
 use super::pending::Pending;
 use super::rows::TopicId;
+use super::space::Space;
 use super::sweeper::Sweeper;
 use super::turnstile::Turnstile;
 use super::upkeep::exhausted;
@@ -81,6 +82,7 @@ pub(super) struct Writer {
     pub(super) bell: Bell,
     pub(super) turnstile: Turnstile,
     pub(super) checkpoints: Checkpoints,
+    pub(super) space: Space,
     pub(super) serve: bool,
     pub(super) tick_at: Timestamp,
     /// Topics of the groups written last.
@@ -125,6 +127,7 @@ impl Writer {
             bell,
             turnstile,
             checkpoints,
+            space: Space::default(),
             serve,
             tick_at,
             settled_topics: BTreeSet::new(),

@@ -3,12 +3,13 @@
 #![allow(clippy::print_stdout, reason = "figures beside the verdict")]
 
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use windlass_core::{GroupPolicy, NewMessage};
 use windlass_log::DynLog;
-use windlass_log::conformance::kit::{declare, topic};
+use windlass_log::conformance::kit::{acked, claim, declare, settlement, topic};
 use windlass_log::sqlite::{FILE_NAME, OpenOptions, SqliteLog};
 
 const MIB: u64 = 1 << 20;
@@ -141,4 +142,74 @@ async fn the_write_ahead_log_comes_back_when_an_outside_reader_lets_go() {
         }
         log.close().await;
     }
+}
+
+async fn settle_all(log: &DynLog) {
+    loop {
+        let claims = claim(log, "t", "g", 4_000).await;
+        if claims.is_empty() {
+            return;
+        }
+        let acks = claims.iter().map(|claim| settlement(claim.token, acked())).collect();
+        for answer in log.settle(acks).await {
+            answer.unwrap();
+        }
+    }
+}
+
+async fn shrinks(messages: usize, bytes: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let log = open(folder.path(), true).await;
+    log.set_retain(Duration::ZERO, 0).await.unwrap();
+    let policy = GroupPolicy { in_flight_max: NonZeroU32::MAX, ..GroupPolicy::default() };
+    declare(&log, "t", "g", policy).await;
+    let alone = publish_for(&log, Duration::from_secs(1)).await;
+    for _ in 0..messages / 1_000 {
+        let message = || NewMessage::new(topic("t"), vec![7_u8; bytes]);
+        log.publish((0..1_000).map(|_| message()).collect()).await.unwrap();
+    }
+    let largest = size(folder.path(), "") + wal(folder.path());
+    let beside = tokio::spawn({
+        let log = log.clone();
+        async move { publish_for(&log, Duration::from_secs(6)).await }
+    });
+    settle_all(&log).await;
+    let span = until("cut", || size(folder.path(), "") + wal(folder.path()) < largest / 3).await;
+    let beside = beside.await.unwrap();
+    let [from, to] = [largest / MIB, (size(folder.path(), "") + wal(folder.path())) / MIB];
+    println!("{messages} messages: from {from} to {to} MiB in {span:.1?}");
+    println!("longest publish: {alone:.1?} before, {beside:.1?} meanwhile");
+    assert!(beside < Duration::from_secs(2), "nobody waits long");
+    log.close().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join(FILE_NAME));
+    let mut conn = options.connect().await.unwrap();
+    let check: String =
+        sqlx::query_scalar("pragma quick_check").fetch_one(&mut conn).await.unwrap();
+    assert_eq!(check, "ok");
+    conn.close().await.unwrap();
+}
+
+/// One that publishes each millisecond; the longest it waited.
+async fn publish_for(log: &DynLog, span: Duration) -> Duration {
+    let start = Instant::now();
+    let mut longest = Duration::ZERO;
+    while start.elapsed() < span {
+        let asked = Instant::now();
+        log.publish(vec![NewMessage::new(topic("other"), "x")]).await.unwrap();
+        longest = longest.max(asked.elapsed());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    longest
+}
+
+/// What the sweep frees goes back to the file system while the log runs, and publishers go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_file_shrinks_while_running_when_much_was_swept() {
+    shrinks(100_000, 1_024).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the same with a million"]
+async fn the_file_shrinks_after_a_million() {
+    shrinks(1_000_000, 256).await;
 }
