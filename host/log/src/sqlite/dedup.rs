@@ -57,6 +57,9 @@ impl Writer {
             }
         }
         let mut known = Known::default();
+        if wanted.is_empty() {
+            return Ok(known);
+        }
         let now = self.time.now();
         for (name, dedup_ids) in wanted {
             let (conn, cache) = self.parts()?;

@@ -99,6 +99,15 @@ impl Writer {
         known: &Known,
         freeing: Option<Freeing>,
     ) -> Result<(), Fail> {
+        let Some(first) = batch.first() else { return Ok(()) };
+        // Mostly one message, or some of one topic, and nothing to know them by.
+        let plain =
+            |message: &NewMessage| message.dedup_id.is_none() && message.topic == first.topic;
+        if batch.iter().all(plain) {
+            let sizes = batch.iter().map(|message| Amount::one(message.size()));
+            let adding = sizes.fold(Amount::default(), Amount::and);
+            return self.check_room_on(&first.topic, adding, freeing).await;
+        }
         let mut adding: BTreeMap<&Topic, Amount> = BTreeMap::new();
         let mut seen = HashSet::new();
         for message in batch {
@@ -111,21 +120,32 @@ impl Writer {
             }
         }
         for (name, adding) in adding {
-            let (conn, cache) = self.parts()?;
-            let topic = cache.topic(conn, name).await?;
-            let row = topic.and_then(|topic| cache.topic_row(topic));
-            let most = row.map_or_else(TopicLimits::default, |row| row.limits).most();
-            let stored = row.map_or(Amount::default(), TopicRow::stored);
-            if stored.and(adding).over(most).is_none() {
-                continue;
-            }
-            let needed = match topic {
-                Some(topic) => self.needed_with(topic, adding, most, freeing).await?,
-                None => Amount::default(),
-            };
-            if let Some((what, most)) = needed.and(adding).over(most) {
-                return Err(LogError::QuotaFull { topic: name.clone(), what, most }.into());
-            }
+            self.check_room_on(name, adding, freeing).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether one topic has room.
+    async fn check_room_on(
+        &mut self,
+        name: &Topic,
+        adding: Amount,
+        freeing: Option<Freeing>,
+    ) -> Result<(), Fail> {
+        let (conn, cache) = self.parts()?;
+        let topic = cache.topic(conn, name).await?;
+        let row = topic.and_then(|topic| cache.topic_row(topic));
+        let most = row.map_or_else(TopicLimits::default, |row| row.limits).most();
+        let stored = row.map_or(Amount::default(), TopicRow::stored);
+        if stored.and(adding).over(most).is_none() {
+            return Ok(());
+        }
+        let needed = match topic {
+            Some(topic) => self.needed_with(topic, adding, most, freeing).await?,
+            None => Amount::default(),
+        };
+        if let Some((what, most)) = needed.and(adding).over(most) {
+            return Err(LogError::QuotaFull { topic: name.clone(), what, most }.into());
         }
         Ok(())
     }
