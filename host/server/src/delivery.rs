@@ -109,7 +109,18 @@ fn if_it_fails(outcome: &Outcome, id: MessageId) -> Lesson {
         Outcome::LeaseLost | Outcome::Interrupted | Outcome::StartFailed { .. } => Lesson::Nothing,
         // The guest's own verdict on the message: nothing is wrong with whom it depends on.
         Outcome::Rejected { .. } => Lesson::Rejected,
-        failed => Lesson::Failure(id, failed.name()),
+        Outcome::GrantMissing { .. }
+        | Outcome::Trapped { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::OutOfCpu { .. }
+        | Outcome::OutOfMemory { .. }
+        | Outcome::TooMuch { .. }
+        | Outcome::RetryAsked { .. }
+        | Outcome::Denied { .. }
+        | Outcome::Failed { .. }
+        | Outcome::HopsExceeded { .. }
+        | Outcome::Done { .. }
+        | Outcome::Refused { .. } => Lesson::Failure(id, outcome.name()),
     }
 }
 

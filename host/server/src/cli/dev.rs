@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(super) struct Args {
     /// The manifest, or the folder it lies in.
     #[arg(default_value = ".")]

@@ -12,10 +12,11 @@ use crate::wire::PublishedBody;
 use bytes::Bytes;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 use windlass_core::message::DATA_BYTES_MAX;
 use windlass_core::policy::DELAY_MAX;
-use windlass_core::{Metadata, NewMessage, Topic};
+use windlass_core::{Metadata, NewMessage, Topic, time};
+use windlass_log::clock::{Clock as _, SystemClock};
 use windlass_log::{LogError, Published};
 
 #[derive(Debug, clap::Args)]
@@ -95,7 +96,8 @@ fn parse_delay(text: &str) -> Result<Duration, String> {
 fn due(text: &str) -> Result<Duration, String> {
     let at = humantime::parse_rfc3339_weak(text)
         .map_err(|_| format!("`{text}` is not a time such as `2026-01-31T12:00:00Z` (UTC)"))?;
-    let delay = at.duration_since(SystemTime::now()).unwrap_or_default();
+    let at = at.duration_since(UNIX_EPOCH).map(time::millis).unwrap_or_default();
+    let delay = Duration::from_millis(at.saturating_sub(SystemClock.wall_ms()));
     if delay > DELAY_MAX {
         return Err(format!("`{text}` is more than 365 days away"));
     }

@@ -24,8 +24,11 @@ pub(super) struct Lines {
     /// Consumers of several topics: their lines say which.
     of_several: BTreeSet<String>,
     /// Colours a text, where there are colours.
-    paint: Box<dyn Fn(Tone, &str) -> String + Send>,
+    paint: Paint,
 }
+
+/// Colours a text, where there are colours.
+type Paint = Box<dyn Fn(Tone, &str) -> String + Send>;
 
 impl Lines {
     /// Lines about the project in `folder`, whose commands find the log by `log_flag`.

@@ -77,31 +77,26 @@ impl Report {
             }
             return;
         }
-        match event {
-            Event::Delivered(delivered) => {
-                self.others = true;
-                if self.rate.shows(delivered) {
-                    let file = self.files.path(&delivered.consumer);
-                    let file = file.display().to_string();
-                    self.ui.data(&self.lines.delivery(delivered, &file, SystemClock.wall_ms()));
-                }
+        if let Event::Delivered(delivered) = event {
+            self.others = true;
+            if self.rate.shows(delivered) {
+                let file = self.files.path(&delivered.consumer).display().to_string();
+                self.ui.data(&self.lines.delivery(delivered, &file, SystemClock.wall_ms()));
             }
-            Event::Tick | Event::End => {
-                self.sum_up();
-                self.say_again();
-            }
-            other => self.tell(other),
+        } else if matches!(event, Event::Tick) {
+            self.sum_up();
+            self.say_again();
+        } else {
+            self.tell(event);
         }
     }
 
     fn tell(&mut self, event: &Event) {
-        match event {
-            Event::Problem(problem) => {
-                self.broken.insert(problem.subject.clone(), problem.meanwhile.clone());
-                (self.said, self.others) = (Instant::now(), false);
-            }
-            Event::Mended { subject } => drop(self.broken.remove(subject)),
-            _ => {}
+        if let Event::Problem(problem) = event {
+            self.broken.insert(problem.subject.clone(), problem.meanwhile.clone());
+            (self.said, self.others) = (Instant::now(), false);
+        } else if let Event::Mended { subject } = event {
+            self.broken.remove(subject);
         }
         if let Some(text) = self.lines.event(event) {
             self.ui.data(&text);

@@ -41,10 +41,15 @@ impl Watcher {
                 ring.notify_one();
             }
         });
-        let (seen, watched) = (Snapshot::default(), BTreeSet::new());
-        let mut watcher = Self { roots: Vec::new(), seen, bell, news: news.ok(), watched };
-        watcher.set_roots(roots).await;
-        watcher
+        let mut it = Self {
+            roots: Vec::new(),
+            seen: Snapshot::default(),
+            bell,
+            news: news.ok(),
+            watched: BTreeSet::new(),
+        };
+        it.set_roots(roots).await;
+        it
     }
 
     /// Watches these from now on. What is new among them counts as seen.

@@ -38,7 +38,7 @@ impl Written {
             Vec::new()
         };
         self.own.extend(newly_own.iter().cloned());
-        self.suspects = changed.clone();
+        self.suspects.clone_from(&changed);
         let changed = changed.into_iter().filter(|path| !self.own.contains(path)).collect();
         Verdict { changed, newly_own }
     }

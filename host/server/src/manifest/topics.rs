@@ -72,13 +72,13 @@ pub(crate) fn read(root: &Section<'_>, split: Option<&str>) -> Said {
         return Said { mode, topics };
     };
     for (name, entry) in tables {
-        let limits = match entry.get_ref().as_table() {
-            Some(table) => read_limits(&root.below("[topics.\"..\"]", table, entry.span(), TOPIC)),
-            None => {
-                root.wrong_kind(name.get_ref(), entry, "a table");
-                TopicLimits::default()
-            }
-        };
+        let table = entry.get_ref().as_table();
+        if table.is_none() {
+            root.wrong_kind(name.get_ref(), entry, "a table");
+        }
+        let limits = table
+            .map(|table| read_limits(&root.below("[topics.\"..\"]", table, entry.span(), TOPIC)));
+        let limits = limits.unwrap_or_default();
         match Topic::new(name.get_ref()) {
             Ok(topic) => topics.push((topic, limits)),
             Err(error) => root.problem(&name.span(), error.to_string()),

@@ -38,11 +38,12 @@ impl Reader {
     async fn read_for(&mut self, span: Duration) {
         let until = tokio::time::Instant::now() + span;
         while let Ok(Some(event)) = tokio::time::timeout_at(until, self.run.event()).await {
-            match event {
-                Event::Delivered(delivered) if delivered.fate.name() == "ack" => self.acked += 1,
-                Event::Delivered(_) => {}
-                Event::Paused { reason, .. } => self.others.push(format!("paused {reason}")),
-                other => self.others.push(format!("{other:?}")),
+            if let Event::Delivered(delivered) = &event {
+                self.acked += u64::from(delivered.fate.name() == "ack");
+            } else if let Event::Paused { reason, .. } = &event {
+                self.others.push(format!("paused {reason}"));
+            } else {
+                self.others.push(format!("{event:?}"));
             }
         }
     }

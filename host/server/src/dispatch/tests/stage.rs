@@ -215,15 +215,30 @@ impl Run {
         dispatcher.drain(&stopper).await;
         let (mut delivered, mut others) = (Vec::new(), Vec::new());
         while let Ok(event) = events.try_recv() {
-            match event {
-                Event::Delivered(one) => delivered.push(*one),
-                Event::Paused { reason, .. } => others.push(format!("paused {reason}")),
-                Event::Resumed { .. } => others.push("resumed".into()),
-                Event::StorageLost { .. } => others.push("storage lost".into()),
-                Event::StorageBack => others.push("storage back".into()),
-                Event::LogEnded => others.push("log ended".into()),
-                other => others.push(format!("{other:?}")),
-            }
+            let other = match event {
+                Event::Delivered(one) => {
+                    delivered.push(*one);
+                    continue;
+                }
+                Event::Paused { reason, .. } => format!("paused {reason}"),
+                Event::Resumed { .. } => "resumed".into(),
+                Event::StorageLost { .. } => "storage lost".into(),
+                Event::StorageBack => "storage back".into(),
+                Event::LogEnded => "log ended".into(),
+                Event::Ready { .. }
+                | Event::Building { .. }
+                | Event::Built { .. }
+                | Event::Serving { .. }
+                | Event::Retired { .. }
+                | Event::Problem(_)
+                | Event::Mended { .. }
+                | Event::OwnFiles { .. }
+                | Event::Remark { .. }
+                | Event::Lag(_)
+                | Event::Tick
+                | Event::End => continue,
+            };
+            others.push(other);
         }
         (delivered, others)
     }
