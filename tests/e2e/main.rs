@@ -11,6 +11,7 @@
 )]
 
 mod bench;
+mod builds;
 mod check;
 mod crash;
 mod dev;

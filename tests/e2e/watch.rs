@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The guest's code as another digest: a custom section changes nothing that it does.
-fn variant(name: &str, number: u8) -> Vec<u8> {
+pub(crate) fn variant(name: &str, number: u8) -> Vec<u8> {
     let mut bytes = std::fs::read(guest(name)).unwrap();
     bytes.extend([0, 3, 1, b'v', number]);
     bytes
@@ -31,7 +31,7 @@ fn copy_over(path: &Path, bytes: &[u8]) {
 }
 
 /// A project whose component is a file of its own, with `more` in its consumer's table.
-fn project(name: &str, more: &str) -> Project {
+pub(crate) fn project(name: &str, more: &str) -> Project {
     let text = manifest(name, more);
     let project = Project::new(&text);
     std::fs::write(project.path().join("app.wasm"), variant(name, 0)).unwrap();
@@ -39,28 +39,28 @@ fn project(name: &str, more: &str) -> Project {
 }
 
 /// `echo` may send what it sends.
-fn manifest(name: &str, more: &str) -> String {
+pub(crate) fn manifest(name: &str, more: &str) -> String {
     let grant = if name == "echo" { "allow = { publish = [\"echo/out\"] }" } else { "" };
     format!(
         "[[consumer]]\nname = \"c\"\ncomponent = \"app.wasm\"\ntopics = [\"{name}\"]\n{grant}\n{more}\n"
     )
 }
 
-fn write(project: &Project, file: &str, text: &str) {
+pub(crate) fn write(project: &Project, file: &str, text: &str) {
     let path = project.path().join(file);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
 }
 
-fn publish(project: &Project, topic: &str, data: &str) -> String {
+pub(crate) fn publish(project: &Project, topic: &str, data: &str) -> String {
     project.json(&["publish", topic, "--data", data])[0]["id"].as_str().unwrap().to_owned()
 }
 
-fn is(event: &Value, name: &str) -> bool {
+pub(crate) fn is(event: &Value, name: &str) -> bool {
     event["event"] == name
 }
 
-fn serving(dev: &mut Dev) -> String {
+pub(crate) fn serving(dev: &mut Dev) -> String {
     dev.until(|event| is(event, "serving"))["revision"].as_str().unwrap().to_owned()
 }
 
@@ -139,33 +139,6 @@ fn from_the_end_of_a_build_to_the_next_message_on_new_code() {
 }
 
 #[test]
-fn a_build_that_fails_leaves_the_old_code_until_it_is_mended() {
-    let build = "build = \"sh build.sh\"\nwatch = [\"build.sh\"]";
-    let project = project("echo", build);
-    write(&project, "build.sh", "exit 0");
-    let mut dev = Dev::start(&project, &[]);
-    let old = serving(&mut dev);
-    write(&project, "build.sh", "echo working; echo 'error: no such thing' >&2; exit 7");
-    let problem = dev.until(|event| is(event, "problem"));
-    assert!(problem["what"].as_str().unwrap().contains("exit status: 7"), "{problem}");
-    assert_eq!(problem["why"][0], "error: no such thing");
-    assert!(problem["meanwhile"].as_str().unwrap().contains(&old), "{problem}");
-    publish(&project, "echo", "x");
-    assert_eq!(dev.until(|event| is(event, "delivery"))["revision"], old.as_str());
-    std::fs::write(project.path().join("next.wasm"), variant("echo", 1)).unwrap();
-    write(&project, "build.sh", "cp next.wasm app.wasm");
-    dev.until(|event| is(event, "mended"));
-    let new = serving(&mut dev);
-    assert_ne!(old, new);
-    publish(&project, "echo", "x");
-    assert_eq!(dev.until(|event| is(event, "delivery"))["revision"], new.as_str());
-    dev.signal("INT");
-    let ended = dev.end();
-    let problems = ended.objects().into_iter().filter(|event| is(event, "problem")).count();
-    assert_eq!(problems, 1, "said once");
-}
-
-#[test]
 fn a_manifest_with_a_mistake_changes_nothing_and_one_without_changes_all_at_once() {
     let project = project("poison", "");
     let mut dev = Dev::start(&project, &[]);
@@ -224,83 +197,6 @@ fn a_component_that_fails_its_check_never_claims() {
     assert_ne!(serving(&mut dev), old);
     dev.signal("INT");
     dev.end();
-}
-
-/// What it writes is new each time, into the very folder that is watched.
-#[test]
-fn a_build_that_writes_where_it_is_watched_does_not_loop() {
-    let build = "build = \"date +%s%N > made.txt; cp app.wasm copy.tmp\"";
-    let project = project("echo", build);
-    let mut dev = Dev::start(&project, &[]);
-    write(&project, "lib.rs", "one");
-    let own = dev.until(|event| is(event, "own-files"));
-    assert_eq!(own["files"], json!(["made.txt"]));
-    write(&project, "lib.rs", "two");
-    dev.until(|event| is(event, "built"));
-    // Time for another round, if there were one.
-    std::thread::sleep(Duration::from_millis(1_500));
-    dev.signal("INT");
-    let builds: Vec<_> =
-        dev.end().objects().into_iter().filter(|event| is(event, "building")).collect();
-    assert!(builds.len() <= 3, "{builds:#?}");
-    assert_eq!(builds.last().unwrap()["changed"], json!(["lib.rs"]));
-}
-
-#[test]
-fn a_change_builds_what_it_touches_and_no_more() {
-    let consumer = |name: &str| {
-        format!(
-            "[[consumer]]\nname = \"{name}\"\ncomponent = \"app.wasm\"\ntopics = [\"{name}\"]\n\
-             build = \"echo {name} >> built.txt\"\nwatch = [\"{name}\", \"shared\"]\n"
-        )
-    };
-    let project = Project::new(&[consumer("a"), consumer("b")].concat());
-    std::fs::write(project.path().join("app.wasm"), variant("echo", 0)).unwrap();
-    for file in ["a/x", "b/x", "shared/x"] {
-        write(&project, file, "1");
-    }
-    let mut dev = Dev::start(&project, &[]);
-    // Neither a touch nor a file that nobody watches.
-    serving(&mut dev);
-    serving(&mut dev);
-    write(&project, "b/x", "1");
-    write(&project, "other", "x");
-    for (file, expected) in
-        [("a/x", json!(["a"])), ("b/x", json!(["b"])), ("shared/x", json!(["a", "b"]))]
-    {
-        write(&project, file, "2");
-        let building = dev.until(|event| is(event, "building"));
-        assert_eq!((&building["consumers"], &building["changed"]), (&expected, &json!([file])));
-        dev.until(|event| is(event, "built"));
-    }
-    dev.signal("INT");
-    dev.end().must(0, &[]);
-    let built = std::fs::read_to_string(project.path().join("built.txt")).unwrap();
-    assert_eq!(built.split_whitespace().collect::<String>(), "ab".to_owned() + "a" + "b" + "ab");
-}
-
-/// A start is not given up as long as somebody may mend it; without watching it is.
-#[test]
-fn a_start_that_fails_waits_for_whoever_mends_it() {
-    let build = "build = \"sh build.sh\"\nwatch = [\"build.sh\"]";
-    let project = project("echo", build);
-    write(&project, "build.sh", "exit 1");
-    project.until_idle(&[]).must(1, &["the build of `c` failed"]);
-    let mut dev = Dev::start(&project, &[]);
-    let problem = dev.until(|event| is(event, "problem"));
-    assert!(problem["meanwhile"].as_str().unwrap().contains("nothing of it runs"), "{problem}");
-    let id = publish(&project, "echo", "early");
-    write(&project, "build.sh", "exit 0");
-    assert_eq!(dev.until(|event| is(event, "delivery"))["id"], id.as_str());
-    write(&project, "build.sh", "exit 3");
-    dev.until(|event| is(event, "problem"));
-    dev.signal("INT");
-    dev.end().must(0, &[]);
-    // Nothing ever ran: that is an error, though somebody asked it to end.
-    let mut dev = Dev::start(&project, &[]);
-    dev.until(|event| is(event, "problem"));
-    dev.signal("INT");
-    dev.end().must(1, &[]);
 }
 
 #[test]

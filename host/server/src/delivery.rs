@@ -75,7 +75,8 @@ pub(crate) async fn deliver(shared: &Shared, consumer: &Consumer, claim: Claim, 
         cpu,
         memory_peak,
     };
-    let news = pupil.teach(settling.lesson);
+    // What comes of a retired revision is told; whether it would claim is nobody's concern.
+    let news = pupil.teach(settling.lesson).filter(|_| !*consumer.retired.borrow());
     shared.events.tell(Event::Delivered(Box::new(delivered))).await;
     match news {
         None => {}

@@ -132,7 +132,8 @@ async fn run_steps(
     let project = Project::read(&options.path, options.log.clone())?;
     // Before the first build: what is saved while it runs is not missed.
     let roots = || project::watched(&project.file, &project.manifest);
-    let watcher = if options.watch { Some(Watcher::new(roots()).await) } else { None };
+    let log = std::path::absolute(&project.log).ok();
+    let watcher = if options.watch { Some(Watcher::new(roots(), log).await) } else { None };
     let Some(prepared) = prepare::prepare(&project, options.watch, ui, phases).await? else {
         return Err(Failure::new("interrupted before the consumers started"));
     };
@@ -169,7 +170,7 @@ async fn deliver(
         events.clone(),
         declared,
     );
-    let mut wrong = stage.activate(&manifest, &workshop, loaded).await;
+    let mut wrong = stage.activate(&manifest, &workshop, loaded, !options.watch).await;
     if !options.watch
         && let Some((_, failure)) = wrong.pop()
     {
@@ -198,7 +199,11 @@ async fn deliver(
     let stuck = dispatcher.is_stuck();
     dispatcher.drain(stopper).await;
     let runs_all = match reload {
-        Some(reload) => reload.await.unwrap_or(false),
+        // It may stand still with whoever reads.
+        Some(mut reload) => tokio::select! {
+            runs_all = &mut reload => runs_all.unwrap_or(false),
+            () = in_a_hurry(phases) => false,
+        },
         None => true,
     };
     ticks.abort();

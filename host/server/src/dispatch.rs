@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass_core::{Group, GroupPolicy, Topic};
 use windlass_log::Prefer;
-use windlass_log::{Claim, ClaimRequest, DynLog, LogError, Start};
+use windlass_log::{Claim, ClaimRequest, DynLog, GroupSpec, LogError, Start};
 
 /// Deliveries of a process at a time.
 pub(crate) const HOST_PERMITS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -311,8 +311,7 @@ impl Source {
             group: self.consumer.group.clone(),
             worker: Arc::clone(&self.shared.worker),
             max: NonZeroUsize::new(max).unwrap_or(NonZeroUsize::MIN),
-            // The group was declared; should an operator delete it, it begins anew.
-            start: Some(self.consumer.start),
+            start: None,
             prefer: match entry {
                 Entry::Open => Prefer::Order,
                 Entry::Trial => Prefer::Untried,
@@ -328,6 +327,8 @@ impl Source {
             match storage.log().claim(request.clone()).await {
                 Ok(claims) => break claims,
                 Err(LogError::Closed) => break Vec::new(),
+                // It was declared; an operator has deleted it. It begins anew, as it was wanted.
+                Err(LogError::NoGroup { .. }) if self.declare_again().await => {}
                 Err(error) => {
                     tracing::debug!(topic = %self.topic, %error, "nothing can be claimed");
                     if !in_trouble {
@@ -347,6 +348,17 @@ impl Source {
         }
         self.shared.claimed.fetch_add(claims.len() as u64, Ordering::SeqCst);
         claims
+    }
+
+    /// Declares the consumer's group; whether that went well.
+    async fn declare_again(&self) -> bool {
+        let spec = GroupSpec {
+            topic: self.topic.clone(),
+            group: self.consumer.group.clone(),
+            policy: self.consumer.policy.clone(),
+            start: self.consumer.start,
+        };
+        self.shared.storage.log().declare_groups(vec![spec]).await.is_ok()
     }
 
     fn spawn(&self, claim: Claim, permit: PermitSet) {

@@ -129,14 +129,17 @@ impl Rules {
                 None
             }
             Lesson::Failure(id, outcome) => self.failure(id, outcome, now),
+            // It tells nothing of what the failures had in common.
+            Lesson::Rejected if self.failed.len() >= self.failures_max => {
+                self.give_back();
+                None
+            }
             Lesson::Rejected | Lesson::Pause(Pause::No, _) => {
                 self.went_well();
                 None
             }
             Lesson::Nothing => {
-                if self.state == State::Trying {
-                    self.state = State::Trial;
-                }
+                self.give_back();
                 None
             }
             Lesson::Pause(Pause::Start(text), _) => {
@@ -169,6 +172,13 @@ impl Rules {
         let count = self.failed.len();
         let text = format!("the last {count} different messages failed, the last one: {outcome}");
         self.pause("failing", text, Some(GUARD_WAITS), Remedy::Time, now)
+    }
+
+    /// A trial that showed nothing goes to the next.
+    fn give_back(&mut self) {
+        if self.state == State::Trying {
+            self.state = State::Trial;
+        }
     }
 
     fn went_well(&mut self) {

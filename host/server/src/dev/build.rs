@@ -6,7 +6,7 @@
 
 use crate::cli::Failure;
 use crate::drain::Phases;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -14,6 +14,8 @@ use tokio::process::{Child, Command};
 
 /// How long a build may take to end once it is told to.
 const TERMINATE: Duration = Duration::from_secs(2);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
 /// Lines of a failed build shown.
 const LINES_SHOWN: usize = 40;
 
@@ -118,7 +120,14 @@ async fn stop(child: &mut Child) {
     let Some(group) = group else { return };
     // An error means that it is gone.
     let _gone = kill_process_group(group, Signal::TERM);
-    if tokio::time::timeout(TERMINATE, child.wait()).await.is_err() {
+    let all_gone = async {
+        // Reaped, so that it does not count as one of the group.
+        drop(child.wait().await);
+        while test_kill_process_group(group).is_ok() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    if tokio::time::timeout(TERMINATE, all_gone).await.is_err() {
         let _gone = kill_process_group(group, Signal::KILL);
         drop(child.wait().await);
     }

@@ -51,6 +51,11 @@ impl Problems {
         self.standing.contains_key(subject)
     }
 
+    /// Whether one is there that `is_meant`.
+    pub(super) fn any(&self, is_meant: impl Fn(&Subject) -> bool) -> bool {
+        self.standing.keys().any(is_meant)
+    }
+
     /// There is no such problem; whether there was.
     pub(super) fn end(&mut self, subject: &Subject) -> bool {
         self.standing.remove(subject).is_some()

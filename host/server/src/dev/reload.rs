@@ -56,9 +56,11 @@ impl Reload {
         let mut written = Written::default();
         loop {
             let owed = self.stage.owes();
+            // Whoever mended what no file shows saves once more, without a change.
+            let again = self.stage.has_broken_build();
             let change = async {
                 tokio::select! {
-                    changed = watcher.changed() => changed,
+                    changed = watcher.changed(again) => changed,
                     () = sleep(ASK_AGAIN), if owed => Vec::new(),
                 }
             };
@@ -106,7 +108,8 @@ impl Reload {
         let (moving, loaded): (Vec<_>, Vec<_>) =
             loaded.into_iter().partition(|(spec, component)| component.is_err() && is_moving(spec));
         drop(moving);
-        for (subject, failure) in self.stage.activate(&self.manifest, &self.workshop, loaded).await
+        for (subject, failure) in
+            self.stage.activate(&self.manifest, &self.workshop, loaded, false).await
         {
             self.stage.problem(subject, failure).await;
         }
@@ -117,6 +120,10 @@ impl Reload {
         match cli::read_manifest(&self.file) {
             Ok(manifest) => {
                 self.manifest = manifest;
+                // What it does not name any more is built anew when it does again.
+                let consumers = &self.manifest.consumers;
+                let is_named = |c: &String| consumers.iter().any(|s| s.build.as_ref() == Some(c));
+                self.ran.retain(is_named);
                 self.stage.mended(&Subject::Manifest).await;
                 self.stage.forget(&self.manifest).await;
                 watcher.set_roots(project::watched(&self.file, &self.manifest)).await;

@@ -34,12 +34,13 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Looks at all files at and below `roots`. What looks as it did `before` is not read again.
-    pub(super) fn take(roots: &[PathBuf], before: &Self) -> Self {
+    /// Looks at all files at and below `roots`, but for the folder `except`. What looks as it did
+    /// `before` is not read again.
+    pub(super) fn take(roots: &[PathBuf], except: Option<&Path>, before: &Self) -> Self {
         let mut now = Self::default();
         for root in roots {
             match std::fs::metadata(root) {
-                Ok(meta) if meta.is_dir() => now.add_folder(root, before),
+                Ok(meta) if meta.is_dir() => now.add_folder(root, except, before),
                 // A root is meant, whatever its name is.
                 Ok(meta) => now.add_file(root, &meta, before),
                 Err(_) => {}
@@ -48,8 +49,8 @@ impl Snapshot {
         now
     }
 
-    fn add_folder(&mut self, folder: &Path, before: &Self) {
-        if !self.folders.insert(folder.to_owned()) {
+    fn add_folder(&mut self, folder: &Path, except: Option<&Path>, before: &Self) {
+        if except == Some(folder) || !self.folders.insert(folder.to_owned()) {
             return;
         }
         let Ok(entries) = std::fs::read_dir(folder) else { return };
@@ -61,7 +62,7 @@ impl Snapshot {
                 continue;
             }
             if meta.is_dir() {
-                self.add_folder(&path, before);
+                self.add_folder(&path, except, before);
             } else {
                 self.add_file(&path, &meta, before);
             }
@@ -86,6 +87,16 @@ impl Snapshot {
     /// Folders to be told about.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().map(PathBuf::as_path)
+    }
+
+    /// Files that were written again as they were.
+    pub(super) fn touched_since(&self, before: &Self) -> Vec<PathBuf> {
+        let is_touched = |path: &PathBuf, look: &Look| {
+            let earlier = before.files.get(path);
+            earlier.is_some_and(|e| look.is_same(e) && look.modified != e.modified)
+        };
+        let touched = self.files.iter().filter(|(path, look)| is_touched(path, look));
+        touched.map(|(path, _)| path.clone()).collect()
     }
 
     /// Files that are there and were not, that were and are not, or that have other content.
@@ -138,9 +149,9 @@ mod tests {
 
     fn changes(root: &Path, change: impl FnOnce(&Path)) -> Vec<String> {
         let roots = [root.to_owned()];
-        let before = Snapshot::take(&roots, &Snapshot::default());
+        let before = Snapshot::take(&roots, None, &Snapshot::default());
         change(root);
-        let changed = Snapshot::take(&roots, &before).changed_since(&before);
+        let changed = Snapshot::take(&roots, None, &before).changed_since(&before);
         let name = |path: PathBuf| path.strip_prefix(root).unwrap().display().to_string();
         changed.into_iter().map(name).collect()
     }
@@ -192,7 +203,7 @@ mod tests {
     fn links_in_a_circle_end() {
         let folder = project();
         std::os::unix::fs::symlink("..", folder.path().join("src/up")).unwrap();
-        let snapshot = Snapshot::take(&[folder.path().to_owned()], &Snapshot::default());
+        let snapshot = Snapshot::take(&[folder.path().to_owned()], None, &Snapshot::default());
         assert_eq!(snapshot.files.len(), 2);
     }
 
@@ -201,9 +212,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("target");
         let roots = [file.clone()];
-        let before = Snapshot::take(&roots, &Snapshot::default());
+        let before = Snapshot::take(&roots, None, &Snapshot::default());
         std::fs::write(&file, "x").unwrap();
-        let now = Snapshot::take(&roots, &before);
+        let now = Snapshot::take(&roots, None, &before);
         assert_eq!(now.changed_since(&before), [file]);
     }
 }

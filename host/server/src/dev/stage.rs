@@ -72,6 +72,11 @@ impl Stage {
         self.problems.has(subject)
     }
 
+    /// Whether a build has failed and none went well since.
+    pub(super) fn has_broken_build(&self) -> bool {
+        self.problems.any(|subject| matches!(subject, Subject::Build(_)))
+    }
+
     /// Whether every consumer of `manifest` runs.
     pub(super) fn runs_all(&self, manifest: &Manifest) -> bool {
         manifest.consumers.iter().all(|spec| self.find(&spec.name).is_some())
@@ -87,12 +92,13 @@ impl Stage {
     }
 
     /// Runs what is loaded as `manifest` wants it; what is not loaded goes on as it was, and what
-    /// the manifest does not have stops. Answers what went wrong.
+    /// the manifest does not have stops. Answers what went wrong; when `whole`, nothing runs then.
     pub(super) async fn activate(
         &mut self,
         manifest: &Manifest,
         workshop: &Workshop,
         loaded: Vec<Loaded>,
+        whole: bool,
     ) -> Vec<(Subject, Failure)> {
         let (mut wanted, mut wrong): (Vec<Wanted>, _) = (Vec::new(), Vec::new());
         for (spec, component) in loaded {
@@ -108,6 +114,9 @@ impl Stage {
                 }
                 Err(failure) => wrong.push((subject, failure)),
             }
+        }
+        if whole && !wrong.is_empty() {
+            return wrong;
         }
         match self.declare(manifest, &wanted).await {
             Ok(()) => {
@@ -132,6 +141,8 @@ impl Stage {
         if self.topics.as_ref() == Some(&topics) && groups == *self.groups.borrow() {
             return Ok(());
         }
+        // Until all of it is done, nothing of it counts as done.
+        self.topics = None;
         self.log.declare_topics(topics.0, topics.1.clone()).await?;
         for (topic, limits) in &topics.2 {
             self.log.set_limits(topic, *limits).await?;

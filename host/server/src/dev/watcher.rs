@@ -23,7 +23,13 @@ const QUIET_MOST: Duration = Duration::from_millis(500);
 /// Watches files and folders.
 pub(super) struct Watcher {
     roots: Vec<PathBuf>,
-    seen: Snapshot,
+    /// A folder that is none of the sources, wherever it lies: the log's.
+    except: Option<PathBuf>,
+    seen: Arc<Snapshot>,
+    /// What a look found that nobody has asked for yet.
+    found: BTreeSet<PathBuf>,
+    /// The same of files that were written again as they were.
+    touched: BTreeSet<PathBuf>,
     bell: Arc<Notify>,
     /// None where the system has no news for us.
     news: Option<RecommendedWatcher>,
@@ -31,8 +37,8 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Watches `roots` as they look now.
-    pub(super) async fn new(roots: Vec<PathBuf>) -> Self {
+    /// Watches `roots` as they look now, but for the folder `except`.
+    pub(super) async fn new(roots: Vec<PathBuf>, except: Option<PathBuf>) -> Self {
         let bell = Arc::new(Notify::new());
         let ring = Arc::clone(&bell);
         let news = notify::recommended_watcher(move |news: notify::Result<notify::Event>| {
@@ -43,7 +49,10 @@ impl Watcher {
         });
         let mut it = Self {
             roots: Vec::new(),
-            seen: Snapshot::default(),
+            except,
+            seen: Arc::default(),
+            found: BTreeSet::new(),
+            touched: BTreeSet::new(),
             bell,
             news: news.ok(),
             watched: BTreeSet::new(),
@@ -59,19 +68,26 @@ impl Watcher {
         if roots == self.roots {
             return;
         }
-        self.roots = roots;
-        self.look().await;
+        let before = std::mem::replace(&mut self.roots, roots);
+        self.see().await;
+        // Of what was watched before nothing is missed.
+        self.found.retain(|path| before.iter().any(|root| path.starts_with(root)));
     }
 
-    /// Waits until something has changed since the last look; what.
-    pub(super) async fn changed(&mut self) -> Vec<PathBuf> {
+    /// Waits until something has changed since the last look, or was just written again, if that
+    /// counts too; what.
+    pub(super) async fn changed(&mut self, also_touched: bool) -> Vec<PathBuf> {
         loop {
             // Either way it is time to look.
             let _bell_or_time = timeout(LOOK, self.bell.notified()).await;
             self.quiet().await;
-            let changed = self.look().await;
-            if !changed.is_empty() {
-                return changed;
+            self.see().await;
+            let touched = std::mem::take(&mut self.touched);
+            if also_touched {
+                self.found.extend(touched);
+            }
+            if !self.found.is_empty() {
+                return std::mem::take(&mut self.found).into_iter().collect();
             }
         }
     }
@@ -84,23 +100,34 @@ impl Watcher {
 
     /// What has changed since the last look.
     pub(super) async fn look(&mut self) -> Vec<PathBuf> {
-        let (roots, before) = (self.roots.clone(), std::mem::take(&mut self.seen));
+        self.see().await;
+        self.touched.clear();
+        std::mem::take(&mut self.found).into_iter().collect()
+    }
+
+    /// Whoever drops this has lost nothing: what was seen stands until the next look is done.
+    async fn see(&mut self) {
+        let (roots, except) = (self.roots.clone(), self.except.clone());
+        let before = Arc::clone(&self.seen);
         let looking = tokio::task::spawn_blocking(move || {
-            let now = Snapshot::take(&roots, &before);
-            let changed = now.changed_since(&before);
-            (now, changed)
+            let now = Snapshot::take(&roots, except.as_deref(), &before);
+            let (changed, touched) = (now.changed_since(&before), now.touched_since(&before));
+            (now, changed, touched)
         });
-        let Ok((now, changed)) = looking.await else { return Vec::new() };
-        self.seen = now;
+        let Ok((now, changed, touched)) = looking.await else { return };
+        self.seen = Arc::new(now);
+        self.found.extend(changed);
+        self.touched.extend(touched);
         self.listen();
-        changed
     }
 
     /// Asks for news of every folder there is. A folder at a time and not all below it: those that
     /// tools fill would cost more than all others.
     fn listen(&mut self) {
         let Some(news) = &mut self.news else { return };
-        let parents = self.roots.iter().filter_map(|root| root.parent());
+        // A file that is replaced by another is news of its folder.
+        let files = self.roots.iter().filter(|root| !root.is_dir());
+        let parents = files.filter_map(|root| root.parent());
         let wanted: BTreeSet<&Path> =
             self.seen.folders().chain(parents.filter(|parent| parent.is_dir())).collect();
         let gone: Vec<_> =
@@ -129,15 +156,34 @@ mod tests {
         let component = folder.path().join("target/app.wasm");
         let source = folder.path().join("src");
         std::fs::create_dir(&source).unwrap();
-        let mut watcher = Watcher::new(vec![source.clone(), component.clone()]).await;
+        let mut watcher = Watcher::new(vec![source.clone(), component.clone()], None).await;
         std::fs::create_dir(source.join("deep")).unwrap();
         std::fs::write(source.join("deep/lib.rs"), "x").unwrap();
-        assert_eq!(watcher.changed().await, [source.join("deep/lib.rs")]);
+        assert_eq!(watcher.changed(false).await, [source.join("deep/lib.rs")]);
         // Its folder was not there when the watch began.
         std::fs::create_dir(folder.path().join("target")).unwrap();
         std::fs::write(folder.path().join("target/new"), "code").unwrap();
         std::fs::rename(folder.path().join("target/new"), &component).unwrap();
-        assert_eq!(watcher.changed().await, [component]);
+        assert_eq!(watcher.changed(false).await, [component.clone()]);
         assert!(watcher.look().await.is_empty());
+        let touched = std::fs::File::open(&component).unwrap();
+        touched.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(watcher.changed(true).await, [component]);
+    }
+
+    #[tokio::test]
+    async fn what_was_watched_before_is_not_missed_when_more_is_and_a_log_is_no_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two, log) =
+            (folder.path().join("one"), folder.path().join("two"), folder.path().join("one/log"));
+        for path in [&one, &two, &log] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let mut watcher = Watcher::new(vec![one.clone()], Some(log.clone())).await;
+        std::fs::write(one.join("a"), "x").unwrap();
+        std::fs::write(two.join("b"), "x").unwrap();
+        std::fs::write(log.join("c"), "x").unwrap();
+        watcher.set_roots(vec![one.clone(), two.clone()]).await;
+        assert_eq!(watcher.look().await, [one.join("a")]);
     }
 }

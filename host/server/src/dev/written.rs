@@ -1,20 +1,26 @@
 //! Files that a build writes into what it is made of: they must not make it run for ever.
 //!
 //! What changes while a build runs may be a person's save, which calls for another build, or the
-//! build's own doing. A file is taken for the build's own once it has changed in two builds in a
-//! row, the second of which nothing else had called for. From then on a change of it while a
-//! build runs counts for nothing; at any other time it does.
+//! build's own doing. A person seldom saves during three builds in a row that nothing else had
+//! called for; a file that changes in all of them is taken for the build's own, and after that
+//! everything that such builds change. An own file's change counts for nothing while a build runs,
+//! at any other time it does; and one that a build leaves alone is a person's after all.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+/// Builds in a row that nothing but their like had called for, until they are seen through.
+const ALONE: u32 = 2;
+
 /// What builds of one run wrote.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// Changed while the last build ran.
+    /// Changed while the last build ran, and not known to be its own.
     suspects: BTreeSet<PathBuf>,
     /// Known to be the builds' own.
     own: BTreeSet<PathBuf>,
+    /// How many builds in a row only suspects had called for.
+    alone: u32,
 }
 
 /// What the end of a build tells.
@@ -29,17 +35,23 @@ pub(super) struct Verdict {
 impl Written {
     /// A build that `causes` had called for has ended, and these files changed while it ran.
     pub(super) fn judge(&mut self, causes: &[PathBuf], changed: Vec<PathBuf>) -> Verdict {
-        let changed: BTreeSet<PathBuf> =
-            changed.into_iter().filter(|path| !self.own.contains(path)).collect();
-        let alone = !causes.is_empty() && causes.iter().all(|cause| self.suspects.contains(cause));
-        let newly_own: Vec<PathBuf> = if alone {
-            changed.intersection(&self.suspects).cloned().collect()
-        } else {
+        let changed: BTreeSet<PathBuf> = changed.into_iter().collect();
+        self.own.retain(|path| changed.contains(path));
+        let by_itself =
+            !causes.is_empty() && causes.iter().all(|cause| self.suspects.contains(cause));
+        self.alone = if by_itself { self.alone + 1 } else { 0 };
+        let fresh: BTreeSet<PathBuf> = changed.difference(&self.own).cloned().collect();
+        let newly_own: Vec<PathBuf> = if self.alone < ALONE {
             Vec::new()
+        } else if self.alone == ALONE {
+            fresh.intersection(&self.suspects).cloned().collect()
+        } else {
+            // A new name each time.
+            fresh.iter().cloned().collect()
         };
         self.own.extend(newly_own.iter().cloned());
-        self.suspects.clone_from(&changed);
-        let changed = changed.into_iter().filter(|path| !self.own.contains(path)).collect();
+        self.suspects.clone_from(&fresh);
+        let changed = fresh.into_iter().filter(|path| !self.own.contains(path)).collect();
         Verdict { changed, newly_own }
     }
 }
@@ -53,26 +65,47 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_writes_into_its_sources_runs_once_more_and_then_rests() {
+    fn a_build_that_writes_into_its_sources_is_seen_through_and_rests() {
         let mut written = Written::default();
-        let first = written.judge(&paths(&["lib.rs"]), paths(&["made.rs"]));
-        assert_eq!(first.changed, paths(&["made.rs"]), "it may have been a person");
-        let second = written.judge(&first.changed, paths(&["made.rs"]));
-        assert_eq!(second, Verdict { changed: vec![], newly_own: paths(&["made.rs"]) });
-        let third = written.judge(&paths(&["lib.rs"]), paths(&["made.rs"]));
-        assert_eq!(third, Verdict::default(), "known, and told once");
+        let mut causes = paths(&["lib.rs"]);
+        for _ in 0..2 {
+            let verdict = written.judge(&causes, paths(&["made.rs"]));
+            assert_eq!(verdict.changed, paths(&["made.rs"]), "it may have been a person");
+            causes = verdict.changed;
+        }
+        let third = written.judge(&causes, paths(&["made.rs"]));
+        assert_eq!(third, Verdict { changed: vec![], newly_own: paths(&["made.rs"]) });
+        let later = written.judge(&paths(&["lib.rs"]), paths(&["made.rs"]));
+        assert_eq!(later, Verdict::default(), "known, and told once");
+        written.judge(&paths(&["lib.rs"]), vec![]);
+        let left_alone = written.judge(&paths(&["lib.rs"]), paths(&["made.rs"]));
+        assert_eq!(left_alone.changed, paths(&["made.rs"]), "a person's after all");
     }
 
+    #[test]
+    fn a_build_that_writes_another_name_each_time_rests_too() {
+        let mut written = Written::default();
+        let mut causes = paths(&["lib.rs"]);
+        for number in 0..10 {
+            let verdict = written.judge(&causes, paths(&[&format!("app-{number}.js")]));
+            if verdict.changed.is_empty() {
+                assert!(number <= 3, "{number}");
+                return;
+            }
+            causes = verdict.changed;
+        }
+        panic!("it builds for ever");
+    }
+
+    /// Twice in a row: a build takes seconds, and people save often.
     #[test]
     fn a_save_during_a_build_is_built() {
         let mut written = Written::default();
         let first = written.judge(&paths(&["lib.rs"]), paths(&["lib.rs"]));
         assert_eq!(first.changed, paths(&["lib.rs"]));
-        let second = written.judge(&first.changed, vec![]);
-        assert_eq!(second, Verdict::default());
-        // Saved in two builds in a row, the second of which something else had called for too.
-        written.judge(&paths(&["a.rs"]), paths(&["lib.rs"]));
-        let again = written.judge(&paths(&["lib.rs", "b.rs"]), paths(&["lib.rs"]));
-        assert_eq!(again.changed, paths(&["lib.rs"]));
+        let second = written.judge(&first.changed, paths(&["lib.rs"]));
+        assert_eq!(second.changed, paths(&["lib.rs"]));
+        let third = written.judge(&second.changed, vec![]);
+        assert_eq!(third, Verdict::default());
     }
 }

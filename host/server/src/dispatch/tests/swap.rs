@@ -4,6 +4,7 @@ use super::stage::{Script, Stage, failed_after, ok};
 use super::*;
 use crate::event::Fate;
 use windlass_core::Outcome;
+use windlass_log::LogAdmin as _;
 
 const S: fn(u64) -> Duration = Duration::from_secs;
 
@@ -63,4 +64,39 @@ async fn another_revision_of_a_paused_consumer_claims_at_once() {
     run.swap(Script::new(|_| ok()), 8);
     run.until_settled("t").await;
     assert!(!run.dispatcher.is_stuck());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_an_operator_deletes_comes_back_as_it_was_wanted() {
+    let stage = Stage::new();
+    let script =
+        Script::new(|_| failed_after(S(0), Outcome::Failed { kind: "other", text: "no".into() }));
+    let run = stage.run_with(script, |consumer| {
+        consumer.policy.max_attempts = std::num::NonZeroU32::MIN.saturating_add(1);
+    });
+    tokio::time::sleep(S(1)).await;
+    let topic = Topic::new("t").unwrap();
+    stage.log.remove_group(&topic, &Group::work_queue(), true).await.unwrap();
+    stage.publish("t", 1).await;
+    run.until_settled("t").await;
+    assert_eq!(stage.counts("t").await.dead, 1);
+    let attempts: Vec<_> = run.end().await.iter().map(|d| d.attempt).collect();
+    assert_eq!(attempts, [1, 2], "two, and not the default's five");
+}
+
+/// The old one's troubles are no longer the consumer's.
+#[tokio::test(start_paused = true)]
+async fn a_retired_revision_tells_no_pause() {
+    let stage = Stage::new();
+    stage.publish("t", 25).await;
+    let failed = || Outcome::Failed { kind: "other", text: "no".into() };
+    let run = stage.run_with(Script::new(move |_| failed_after(S(5), failed())), |consumer| {
+        consumer.concurrency = 25;
+    });
+    tokio::time::sleep(S(1)).await;
+    run.swap(Script::new(|_| ok()), 25);
+    run.until_settled("t").await;
+    let (delivered, others) = run.end_with_events().await;
+    assert_eq!(delivered.iter().filter(|d| d.fate.name() == "ack").count(), 25);
+    assert!(others.is_empty(), "{others:?}");
 }
