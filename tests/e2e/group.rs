@@ -43,7 +43,7 @@ fn a_group_starts_where_it_is_told_and_shows_its_policy() {
         "ready": 3, "delayed": 0, "retrying": 0, "parked": 0, "leased": 0, "dead": 0, "lag": 3,
         "max_attempts": 2, "lease_ms": 7_000, "in_flight": 9,
         "backoff": { "initial_ms": 1_000, "factor": 2.0, "max_ms": 300_000, "jitter": 0.2 },
-        "dead_letter_topic": "poison/dead", "copies_missed": 0,
+        "dead_letter_topic": "poison/dead", "copies_missed": 0, "gap_messages": 0,
     });
     assert_eq!(shown, expected);
     let listed = project.json(&["group", "ls", "poison"]);

@@ -70,6 +70,7 @@ impl Writer {
         // In one string: an error of any statement, COMMIT's too, is this call's error.
         script.add("commit");
         script.run(conn).await?;
+        self.syncing.behind |= !self.syncing.on;
         self.checkpoints.committed(std::mem::take(&mut self.pending.written_bytes));
         Ok(())
     }

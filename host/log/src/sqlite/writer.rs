@@ -49,6 +49,8 @@ pub(super) struct Syncing {
     pub(super) on: bool,
     /// An unsynced transaction did what must be on the disk before its answer.
     pub(super) owed: bool,
+    /// Something was committed unsynced.
+    pub(super) behind: bool,
     /// A sync has failed: what lies in SQLite's log file is to be written again.
     pub(super) doubted: bool,
 }
@@ -113,7 +115,7 @@ impl Writer {
         Self {
             place,
             conn: Some(conn),
-            syncing: Syncing { on: true, owed: false, doubted: false },
+            syncing: Syncing { on: true, owed: false, behind: false, doubted: false },
             foreign: false,
             grace_until: Timestamp(0),
             time,
@@ -207,6 +209,12 @@ impl Writer {
         while let Some(command) = commands.recv().await {
             command.refuse()(Some(&LogError::Closed));
         }
+        if self.syncing.behind {
+            // SQLite syncs it when it closes, and tells nobody when that fails.
+            if let Err(error) = self.sync().await {
+                self.give_up(error).await;
+            }
+        }
         self.checkpoints.close().await;
         if let Some(conn) = self.conn.take() {
             let _closing_anyway = conn.close().await;
@@ -274,12 +282,16 @@ impl Writer {
         self.publish_copies().await?;
         self.commit().await?;
         if std::mem::take(&mut self.syncing.owed) {
-            // A synced commit syncs all that the file's log holds.
-            self.begin(true).await?;
-            self.pending.state = true;
-            self.commit().await?;
+            self.sync().await?;
         }
         Ok(())
+    }
+
+    /// A synced commit syncs all that the file's log holds.
+    async fn sync(&mut self) -> Result<(), sqlx::Error> {
+        self.begin(true).await?;
+        self.pending.state = true;
+        self.commit().await
     }
 
     /// Does one command inside the transaction.
