@@ -287,9 +287,12 @@ impl Writer {
         Ok(())
     }
 
-    /// A synced commit syncs all that the file's log holds.
+    /// A synced commit syncs all that the file's log holds. It must change something: SQLite writes
+    /// nothing for a row that stays as it is, and then syncs nothing.
     async fn sync(&mut self) -> Result<(), sqlx::Error> {
         self.begin(true).await?;
+        let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
+        self.cache.state(conn).await?.next_slot += 1;
         self.pending.state = true;
         self.commit().await
     }

@@ -34,7 +34,6 @@ struct Tally {
 /// where what a failed sync did not write stays unwritten. Method: one short run for each
 /// operation, in which that one fails; all syncs and a choice of the writes.
 #[test]
-#[ignore = "a sync that fails as the log closes may still cost an answered ack: not mended yet"]
 fn a_failing_write_or_sync_acknowledges_nothing_false_and_stops_nothing() {
     let name =
         "power::faults::a_failing_write_or_sync_acknowledges_nothing_false_and_stops_nothing";
