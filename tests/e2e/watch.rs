@@ -46,10 +46,13 @@ pub(crate) fn manifest(name: &str, more: &str) -> String {
     )
 }
 
+/// In one step: a look in the middle of a save would see an empty file.
 pub(crate) fn write(project: &Project, file: &str, text: &str) {
     let path = project.path().join(file);
+    let new = path.with_file_name(".new");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, path).unwrap();
 }
 
 pub(crate) fn publish(project: &Project, topic: &str, data: &str) -> String {

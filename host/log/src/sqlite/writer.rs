@@ -44,6 +44,7 @@ pub(super) struct Touched {
 
 /// Whether commits reach the disk before they are answered.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not by itself")]
 pub(super) struct Syncing {
     /// Whether the connection syncs its commits now.
     pub(super) on: bool,
