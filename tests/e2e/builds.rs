@@ -45,8 +45,8 @@ fn a_build_that_the_manifest_comes_back_to_runs_again() {
     }
     dev.signal("INT");
     dev.end().must(0, &[]);
-    let built = std::fs::read_to_string(project.path().join("built.txt")).unwrap();
-    assert_eq!(built.split_whitespace().collect::<String>(), "aba");
+    let ran = std::fs::read_to_string(project.path().join("built.txt")).unwrap();
+    assert_eq!(ran.split_whitespace().collect::<String>(), "aba");
 }
 
 /// What mended it is in no file that is watched: a save without a change tries again.

@@ -164,7 +164,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("target")).unwrap();
         std::fs::write(folder.path().join("target/new"), "code").unwrap();
         std::fs::rename(folder.path().join("target/new"), &component).unwrap();
-        assert_eq!(watcher.changed(false).await, [component.clone()]);
+        assert_eq!(watcher.changed(false).await, std::slice::from_ref(&component));
         assert!(watcher.look().await.is_empty());
         let touched = std::fs::File::open(&component).unwrap();
         touched.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();

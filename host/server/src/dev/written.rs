@@ -6,6 +6,7 @@
 //! everything that such builds change. An own file's change counts for nothing while a build runs,
 //! at any other time it does; and one that a build leaves alone is a person's after all.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -41,13 +42,11 @@ impl Written {
             !causes.is_empty() && causes.iter().all(|cause| self.suspects.contains(cause));
         self.alone = if by_itself { self.alone + 1 } else { 0 };
         let fresh: BTreeSet<PathBuf> = changed.difference(&self.own).cloned().collect();
-        let newly_own: Vec<PathBuf> = if self.alone < ALONE {
-            Vec::new()
-        } else if self.alone == ALONE {
-            fresh.intersection(&self.suspects).cloned().collect()
-        } else {
+        let newly_own: Vec<PathBuf> = match self.alone.cmp(&ALONE) {
+            Ordering::Less => Vec::new(),
+            Ordering::Equal => fresh.intersection(&self.suspects).cloned().collect(),
             // A new name each time.
-            fresh.iter().cloned().collect()
+            Ordering::Greater => fresh.iter().cloned().collect(),
         };
         self.own.extend(newly_own.iter().cloned());
         self.suspects.clone_from(&fresh);
