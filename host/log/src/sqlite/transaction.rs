@@ -75,6 +75,25 @@ impl Writer {
         Ok(())
     }
 
+    /// A synced commit syncs all that the file's log holds. It must change something: SQLite writes
+    /// nothing for a row that stays as it is, and then syncs nothing.
+    pub(super) async fn sync(&mut self) -> Result<(), sqlx::Error> {
+        self.begin(true).await?;
+        let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
+        self.cache.state(conn).await?.next_slot += 1;
+        self.pending.state = true;
+        self.commit().await
+    }
+
+    /// What was committed unsynced: SQLite syncs it when it closes, and tells nobody when that fails.
+    pub(super) async fn sync_before_closing(&mut self) {
+        if self.syncing.behind
+            && let Err(error) = self.sync().await
+        {
+            self.give_up(error).await;
+        }
+    }
+
     /// Has a checkpoint done where one is due; `tick`: and looks whether one is.
     pub(super) async fn checkpoint(&mut self, tick: bool) {
         if tick {

@@ -210,12 +210,7 @@ impl Writer {
         while let Some(command) = commands.recv().await {
             command.refuse()(Some(&LogError::Closed));
         }
-        if self.syncing.behind {
-            // SQLite syncs it when it closes, and tells nobody when that fails.
-            if let Err(error) = self.sync().await {
-                self.give_up(error).await;
-            }
-        }
+        self.sync_before_closing().await;
         self.checkpoints.close().await;
         if let Some(conn) = self.conn.take() {
             let _closing_anyway = conn.close().await;
@@ -286,16 +281,6 @@ impl Writer {
             self.sync().await?;
         }
         Ok(())
-    }
-
-    /// A synced commit syncs all that the file's log holds. It must change something: SQLite writes
-    /// nothing for a row that stays as it is, and then syncs nothing.
-    async fn sync(&mut self) -> Result<(), sqlx::Error> {
-        self.begin(true).await?;
-        let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
-        self.cache.state(conn).await?.next_slot += 1;
-        self.pending.state = true;
-        self.commit().await
     }
 
     /// Does one command inside the transaction.
