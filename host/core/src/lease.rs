@@ -6,6 +6,7 @@
 use crate::id::Sequence;
 use crate::time::Timestamp;
 use crate::token::Token;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -40,6 +41,17 @@ pub struct Lease {
     pub slot: u64,
 }
 
+impl Lease {
+    /// What `token`, which is of this lease's message, is worth.
+    fn standing(&self, token: &Token) -> Standing {
+        if self.nonce == token.nonce && self.serial == token.serial {
+            Standing::Current
+        } else {
+            Standing::Lost
+        }
+    }
+}
+
 /// What a presented token is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
@@ -54,7 +66,9 @@ pub enum Standing {
 /// All leases of one group.
 #[derive(Debug, Clone, Default)]
 pub struct LeaseBook {
-    by_sequence: BTreeMap<Sequence, Lease>,
+    /// Boxed, as leases are mostly settled in order: what is taken out of the front of a tree's node
+    /// moves the rest of the node.
+    by_sequence: BTreeMap<Sequence, Box<Lease>>,
     by_end: BTreeSet<(Timestamp, Sequence)>,
     /// How many of each key that has any.
     by_key: HashMap<u64, u32>,
@@ -108,12 +122,12 @@ impl LeaseBook {
     /// The lease of a message.
     #[must_use]
     pub fn get(&self, sequence: Sequence) -> Option<&Lease> {
-        self.by_sequence.get(&sequence)
+        self.by_sequence.get(&sequence).map(Box::as_ref)
     }
 
     /// All leases, by sequence.
     pub fn iter(&self) -> impl Iterator<Item = &Lease> {
-        self.by_sequence.values()
+        self.by_sequence.values().map(Box::as_ref)
     }
 
     /// Leases that ended at or before `now`, by end and sequence. A lease that ends at `now` has
@@ -122,18 +136,26 @@ impl LeaseBook {
         self.by_end
             .iter()
             .take_while(move |(end, _)| *end <= now)
-            .filter_map(|(_, sequence)| self.by_sequence.get(sequence))
+            .filter_map(|(_, sequence)| self.get(*sequence))
     }
 
     /// What `token` is worth. It stays current after the lease's end until somebody acts on that.
     #[must_use]
     pub fn standing(&self, token: &Token) -> Standing {
-        match self.by_sequence.get(&token.sequence) {
-            None => Standing::NotLeased,
-            Some(lease) if lease.nonce == token.nonce && lease.serial == token.serial => {
-                Standing::Current
+        self.get(token.sequence).map_or(Standing::NotLeased, |lease| lease.standing(token))
+    }
+
+    /// Takes the lease of `token` out, where that is the current one; else what it is worth.
+    pub fn take(&mut self, token: &Token) -> Result<Lease, Standing> {
+        let Entry::Occupied(entry) = self.by_sequence.entry(token.sequence) else {
+            return Err(Standing::NotLeased);
+        };
+        match entry.get().standing(token) {
+            Standing::Current => {
+                let lease = entry.remove();
+                Ok(self.forget(*lease))
             }
-            Some(_) => Standing::Lost,
+            Standing::Lost | Standing::NotLeased => Err(Standing::Lost),
         }
     }
 
@@ -146,7 +168,7 @@ impl LeaseBook {
         }
         let end = lease.until;
         let sequence = lease.sequence;
-        let earlier = self.by_sequence.insert(sequence, lease);
+        let earlier = self.by_sequence.insert(sequence, Box::new(lease)).map(|lease| *lease);
         if let Some(earlier) = &earlier {
             if earlier.until != end {
                 self.by_end.remove(&(earlier.until, sequence));
@@ -160,10 +182,15 @@ impl LeaseBook {
     /// Takes a lease out.
     pub fn remove(&mut self, sequence: Sequence) -> Option<Lease> {
         let lease = self.by_sequence.remove(&sequence)?;
-        self.by_end.remove(&(lease.until, sequence));
+        Some(self.forget(*lease))
+    }
+
+    /// A lease that was taken out is not counted any more.
+    fn forget(&mut self, lease: Lease) -> Lease {
+        self.by_end.remove(&(lease.until, lease.sequence));
         self.bytes -= lease.size;
         self.forget_key(lease.key_hash);
-        Some(lease)
+        lease
     }
 
     fn forget_key(&mut self, key_hash: Option<u64>) {
@@ -188,7 +215,7 @@ impl LeaseBook {
         lease.until = until;
         lease.heard_at = now;
         self.by_end.insert((until, sequence));
-        Some(lease)
+        Some(&*lease)
     }
 }
 
@@ -227,6 +254,12 @@ mod tests {
         assert_eq!(book.standing(&token(7, 1)), Standing::Lost);
         assert_eq!(book.standing(&token(7, 2)), Standing::Current);
         assert_eq!((book.len(), book.bytes()), (1, 10));
+        assert_eq!(book.take(&token(7, 1)), Err(Standing::Lost));
+        assert_eq!((book.len(), book.bytes()), (1, 10));
+        assert_eq!(book.take(&token(7, 2)), Ok(lease(7, 2, 200)));
+        assert_eq!(book.take(&token(7, 2)), Err(Standing::NotLeased));
+        assert_eq!((book.len(), book.bytes(), book.next_end()), (0, 0, None));
+        book.insert(lease(7, 2, 200));
         book.remove(Sequence(7));
         assert_eq!(book.standing(&token(7, 2)), Standing::NotLeased);
         assert_eq!((book.len(), book.bytes(), book.next_end()), (0, 0, None));

@@ -24,8 +24,8 @@ pub(super) struct Cache {
     data_version: Option<i64>,
     state: Option<(u64, State)>,
     topic_ids: HashMap<Topic, TopicId>,
-    topics: HashMap<TopicId, TopicRow>,
-    groups: HashMap<u64, GroupRow>,
+    topics: BTreeMap<TopicId, TopicRow>,
+    groups: BTreeMap<u64, GroupRow>,
     group_ids: HashMap<(TopicId, Group), u64>,
     /// Slots that could not be read, by group.
     pub(super) broken: Vec<(u64, BrokenSlot)>,

@@ -256,13 +256,14 @@ impl Pending {
                 gone.push(slot);
                 continue;
             };
-            let leases = sequences.iter().filter_map(|sequence| group.leases.get(*sequence));
-            let batch = record::encode_leases(leases.clone())
+            let leases: Vec<_> =
+                sequences.iter().filter_map(|sequence| group.leases.get(*sequence)).collect();
+            let batch = record::encode_leases(&leases)
                 .map_err(|_| sqlx::Error::Encode("leases of one claim".into()))?;
-            let until = leases.clone().map(|lease| lease.until).min().unwrap_or_default();
+            let until = leases.iter().map(|lease| lease.until).min().unwrap_or_default();
             let lo = sequences.first().map_or(0, |s| s.0);
             let hi = sequences.last().map_or(0, |s| s.0);
-            let bytes = leases.map(|lease| lease.size).sum::<u64>();
+            let bytes = leases.iter().map(|lease| lease.size).sum::<u64>();
             rows.push((slot, id, until, lo, hi, sequences.len() as u64, bytes, batch));
         }
         LEASES

@@ -134,13 +134,11 @@ struct Row {
 }
 
 /// The record of the leases of one slot, by sequence; they share nonce, worker and time.
-pub(super) fn encode_leases<'a>(
-    leases: impl Iterator<Item = &'a Lease> + Clone,
-) -> Result<Vec<u8>, Unreadable> {
-    let first = leases.clone().next().ok_or(Unreadable)?;
-    let serial = leases.clone().map(|lease| lease.serial).min().unwrap_or(first.serial);
+pub(super) fn encode_leases(leases: &[&Lease]) -> Result<Vec<u8>, Unreadable> {
+    let first = leases.first().ok_or(Unreadable)?;
+    let serial = leases.iter().map(|lease| lease.serial).min().unwrap_or(first.serial);
     let mut last = 0;
-    let rows = leases.map(|lease| Row {
+    let rows = leases.iter().map(|lease| Row {
         sequence: lease.sequence.0 - std::mem::replace(&mut last, lease.sequence.0),
         serial: lease.serial - serial,
         until: lease.until.0.cast_signed().wrapping_sub(first.until.0.cast_signed()),
@@ -236,7 +234,7 @@ mod tests {
             slot: 4,
         };
         let leases = [lease(10, 9, 5_000), lease(11, 7, 4_000), lease(500, 8, u64::MAX)];
-        let record = encode_leases(leases.iter()).unwrap();
+        let record = encode_leases(&leases.each_ref()).unwrap();
         assert_eq!(decode_leases(4, &record).unwrap(), leases);
         assert_eq!(decode_leases(4, &record[..record.len() - 1]), Err(Unreadable));
     }

@@ -3,8 +3,8 @@
 use crate::admin::TopicLimits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::lease::{Lease, LeaseBook};
-use windlass_core::{Group, GroupPolicy, Sequence, Timestamp, Topic};
+use windlass_core::lease::{Lease, LeaseBook, Standing};
+use windlass_core::{Group, GroupPolicy, Sequence, Timestamp, Token, Topic};
 
 /// Bits of a message's rowid that hold the sequence; the rest is the topic.
 const SEQUENCE_BITS: u32 = 43;
@@ -144,6 +144,18 @@ impl GroupRow {
         let lease = self.leases.remove(sequence)?;
         self.leave_slot(&lease, dirty);
         Some(lease)
+    }
+
+    /// Takes the lease of `token` out, where that is the current one, and notes which slot changed;
+    /// else what the token is worth.
+    pub(super) fn take(
+        &mut self,
+        token: &Token,
+        dirty: &mut BTreeSet<(u64, u64)>,
+    ) -> Result<Lease, Standing> {
+        let lease = self.leases.take(token)?;
+        self.leave_slot(&lease, dirty);
+        Ok(lease)
     }
 
     fn leave_slot(&mut self, lease: &Lease, dirty: &mut BTreeSet<(u64, u64)>) {

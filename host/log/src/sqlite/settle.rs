@@ -13,6 +13,16 @@ use windlass_core::lease::{Lease, Standing};
 use windlass_core::policy::DELAY_MAX;
 use windlass_core::{AttemptRecord, Disposition, Sequence, Timestamp, Token};
 
+/// What one call knows of the group that it settles for. Nothing else can change it meanwhile, as
+/// one call is part of one transaction.
+#[derive(Debug, Clone, Copy)]
+struct Ready {
+    group: u64,
+    /// What the sweep of its topic has passed by.
+    swept: u64,
+    max_attempts: u32,
+}
+
 impl Writer {
     /// Moves the ends of leases.
     pub(super) async fn extend(
@@ -49,9 +59,11 @@ impl Writer {
         &mut self,
         settlements: Vec<Settlement>,
     ) -> Result<Vec<Result<Settled, LogError>>, Fail> {
+        let now = self.time.now();
+        let mut ready = None;
         let mut answers = Vec::with_capacity(settlements.len());
         for settlement in settlements {
-            answers.push(match self.settle_one(settlement).await {
+            answers.push(match self.settle_one(settlement, now, &mut ready).await {
                 Ok(settled) => Ok(settled),
                 Err(Fail::Refused(error)) => Err(error),
                 Err(Fail::Storage(error)) => return Err(Fail::Storage(error)),
@@ -60,25 +72,33 @@ impl Writer {
         Ok(answers)
     }
 
-    async fn settle_one(&mut self, settlement: Settlement) -> Result<Settled, Fail> {
+    async fn settle_one(
+        &mut self,
+        settlement: Settlement,
+        now: Timestamp,
+        ready: &mut Option<Ready>,
+    ) -> Result<Settled, Fail> {
         let token = settlement.token;
-        let (conn, cache) = self.parts()?;
-        if cache.group_by_id(conn, token.group).await?.is_none() {
-            return Ok(Settled::LeaseLost);
-        }
-        let Some(group) = self.cache.group_row(token.group) else {
+        let Some(Ready { swept, max_attempts, .. }) = self.ready(&token, ready).await? else {
             return Ok(Settled::LeaseLost);
         };
-        match group.leases.standing(&token) {
-            Standing::Lost => return Ok(Settled::LeaseLost),
-            Standing::NotLeased => return self.not_leased(&token).await,
-            Standing::Current => {}
+        if let Disposition::Ack { sends } = &settlement.disposition
+            && sends.is_empty()
+        {
+            return match self.take_lease(&token) {
+                Ok(lease) => {
+                    self.acked(&token, &lease, swept, now);
+                    Ok(Settled::Applied)
+                }
+                Err(Standing::NotLeased) => self.not_leased(&token).await,
+                Err(_) => Ok(Settled::LeaseLost),
+            };
         }
-        // The topic's row says what the sweep has passed by.
-        let topic_name = group.topic_name.clone();
-        let max_attempts = group.policy.max_attempts.get();
-        let (conn, cache) = self.parts()?;
-        cache.topic(conn, &topic_name).await?;
+        match self.cache.group_row(token.group).map(|group| group.leases.standing(&token)) {
+            Some(Standing::Current) => {}
+            Some(Standing::NotLeased) => return self.not_leased(&token).await,
+            Some(Standing::Lost) | None => return Ok(Settled::LeaseLost),
+        }
         let known = if let Disposition::Ack { sends } = &settlement.disposition
             && !sends.is_empty()
         {
@@ -87,19 +107,10 @@ impl Writer {
         } else {
             Known::default()
         };
-        let now = self.time.now();
-        let Some(lease) = self.take_lease(&token) else { return Ok(Settled::LeaseLost) };
+        let Ok(lease) = self.take_lease(&token) else { return Ok(Settled::LeaseLost) };
         match settlement.disposition {
             Disposition::Ack { sends } => {
-                if lease.failures > 0 {
-                    self.pending
-                        .history_done
-                        .entry(token.group)
-                        .or_default()
-                        .push(token.sequence.0);
-                }
-                self.let_go(token.group, token.sequence);
-                self.free_key(token.group, lease.key_hash, now);
+                self.acked(&token, &lease, swept, now);
                 self.store_messages(sends, known).await?;
                 Ok(Settled::Applied)
             }
@@ -128,11 +139,48 @@ impl Writer {
         }
     }
 
-    /// Takes the lease out; the token must be the current one.
-    fn take_lease(&mut self, token: &Token) -> Option<Lease> {
-        let group = self.cache.group_row_mut(token.group)?;
+    /// What settling needs to know of a token's group, read once for a row of settlements of one
+    /// group; nothing where there is no such group.
+    async fn ready(
+        &mut self,
+        token: &Token,
+        ready: &mut Option<Ready>,
+    ) -> Result<Option<Ready>, Fail> {
+        if let Some(ready) = ready.filter(|ready| ready.group == token.group) {
+            return Ok(Some(ready));
+        }
+        let (conn, cache) = self.parts()?;
+        if cache.group_by_id(conn, token.group).await?.is_none() {
+            return Ok(None);
+        }
+        let Some(group) = cache.group_row(token.group) else { return Ok(None) };
+        let (topic_name, max_attempts) = (group.topic_name.clone(), group.policy.max_attempts);
+        // The topic's row says what the sweep has passed by.
+        let topic = cache.topic(conn, &topic_name).await?;
+        let swept = topic.and_then(|topic| cache.topic_row(topic)).map_or(0, |row| row.swept);
+        *ready = Some(Ready { group: token.group, swept, max_attempts: max_attempts.get() });
+        Ok(*ready)
+    }
+
+    /// Takes the lease out where the token is the current one; else what the token is worth.
+    fn take_lease(&mut self, token: &Token) -> Result<Lease, Standing> {
+        let Some(group) = self.cache.group_row_mut(token.group) else {
+            return Err(Standing::Lost);
+        };
+        let lease = group.take(token, &mut self.pending.slots)?;
         self.pending.groups.insert(token.group);
-        group.unlease(token.sequence, &mut self.pending.slots)
+        Ok(lease)
+    }
+
+    /// A message was acked: its history goes, and whatever waited for it.
+    fn acked(&mut self, token: &Token, lease: &Lease, swept: u64, now: Timestamp) {
+        if lease.failures > 0 {
+            self.pending.history_done.entry(token.group).or_default().push(token.sequence.0);
+        }
+        if token.sequence.0 <= swept {
+            self.let_go(token.group, token.sequence);
+        }
+        self.free_key(token.group, lease.key_hash, now);
     }
 
     /// What a token of a message that is not leased is answered.
