@@ -27,6 +27,10 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
+/// Threads hand messages to each other all the time, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::io::Result<ExitCode> {
     let filter = EnvFilter::try_from_env("WINDLASS_TRACE").unwrap_or_else(|_| "warn".into());
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
