@@ -7,20 +7,23 @@
 mod bare_guest;
 mod bare_log;
 mod claims;
+mod crowd;
 mod disk;
 mod figures;
 mod guests;
 mod log;
 mod report;
 
+pub(crate) use crowd::lone;
 pub(crate) use report::Report;
 
 use bare_guest::BareGuest;
 use bare_log::{CLAIM, RowQueue, pipeline};
-use figures::{Pairs, median, percentile, whole};
+use figures::{Pairs, median, percentile, rate, whole};
 use guests::{Guests, WARM};
+use log::Load;
 use report::Spread;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use windlass_core::Topic;
@@ -46,7 +49,7 @@ const IDLE_MESSAGES: usize = 200;
 const PIPELINE_PRODUCERS: usize = 256;
 
 /// What is asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// Messages of one round.
     pub messages: usize,
@@ -56,6 +59,19 @@ pub(crate) struct Options {
     pub payload: usize,
     /// Producers of the publish measure.
     pub producers: usize,
+    /// Groups that each claim and ack what the pipeline without a component is given.
+    pub groups: usize,
+    /// So many keys, in turn, on what is published; none where it is 0.
+    pub keys: usize,
+    /// The binary to start as another process; without one that is not measured.
+    pub program: Option<PathBuf>,
+}
+
+impl Options {
+    fn load(&self, producers: usize) -> Load {
+        let Self { messages, payload, keys, .. } = *self;
+        Load { messages, payload, producers, keys }
+    }
 }
 
 /// Measures everything in `folder`, which is empty. `progress` is told what comes next.
@@ -66,13 +82,19 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Report> {
     let messages = options.messages.div_ceil(CLAIM) * CLAIM;
     let options = Options { messages, ..options };
-    let mut report = Report { messages, payload: options.payload, ..Report::default() };
+    let mut report = Report {
+        messages,
+        payload: options.payload,
+        groups: options.groups,
+        keys: options.keys,
+        ..Report::default()
+    };
     progress("the disk");
     let mut syncs = disk::sync_times(folder)?;
     let guests = Guests::new(Engine::new(&EngineConfig::default())?, COMPONENT, options.payload)?;
-    pipelines(folder, options, &guests, &mut report, &progress).await?;
+    pipelines(folder, &options, &guests, &mut report, &progress).await?;
     syncs.extend(disk::sync_times(folder)?);
-    fresh(options, &guests, &mut report, &progress).await?;
+    fresh(&options, &guests, &mut report, &progress).await?;
     progress("claims");
     let file = folder.join("claims");
     report.claim_ms = claims::measure(&file, options.backlog, options.payload).await?;
@@ -89,24 +111,26 @@ fn spread(times: &[f64]) -> Spread {
 /// The measures over the SQLite log beside the bare row queue, all in the same rounds.
 async fn pipelines(
     folder: &Path,
-    options: Options,
+    options: &Options,
     guests: &Guests,
     report: &mut Report,
     progress: &impl Fn(&str),
 ) -> anyhow::Result<()> {
-    let Options { messages, payload, producers, .. } = options;
+    let &Options { messages, payload, .. } = options;
+    let (load, pipeline_load) = (options.load(options.producers), options.load(PIPELINE_PRODUCERS));
     let mut bare = RowQueue::open(&folder.join("bare.db"), payload).await?;
     let open = OpenOptions { create: true, serve: true, ..OpenOptions::default() };
     let log: DynLog = SqliteLog::open(&folder.join("log"), open).await?;
     let topic = Topic::new("bench/pipeline")?;
     let handled = Topic::new("bench/handled")?;
     let idle = Topic::new("bench/idle")?;
-    for topic in [&topic, &handled, &idle] {
-        log::declare(&log, topic).await?;
+    let (queue, groups) = (log::groups(1)?, log::groups(options.groups)?);
+    for (topic, groups) in [(&topic, &groups), (&handled, &queue), (&idle, &queue)] {
+        log::declare(&log, topic, groups).await?;
     }
     let (mut inserts, mut publishes, mut acks) =
         (Pairs::default(), Pairs::default(), Pairs::default());
-    let (mut warm, mut fresh) = (Pairs::default(), Pairs::default());
+    let (mut warm, mut fresh, mut answers) = (Pairs::default(), Pairs::default(), Vec::new());
     progress("the log beside bare SQLite");
     let since = Instant::now();
     for round in 0..WARM_UP + ROUNDS {
@@ -114,29 +138,36 @@ async fn pipelines(
             break;
         }
         let insert = bare.insert(messages).await?;
-        let publish = log::publish(&log, &topic, producers, messages, payload).await?;
-        log::acked(&log, &topic, messages).await?;
+        let publishing = log::publish(&log, &topic, load).await?;
+        log::acked(&log, &topic, &groups, messages).await?;
         let claim_delete = bare.claim_delete(messages).await?;
         let whole = pipeline(insert, claim_delete);
-        let ack =
-            log::publish_claim_ack(&log, &topic, PIPELINE_PRODUCERS, messages, payload).await?;
-        let through = async |instances| {
-            guests.end_to_end(&log, &handled, instances, PIPELINE_PRODUCERS, messages).await
-        };
+        let ack = log::publish_claim_ack(&log, &topic, &groups, pipeline_load).await?.acked;
+        let through =
+            async |instances| guests.end_to_end(&log, &handled, instances, pipeline_load).await;
         let through = [through(WARM).await?, through(InstancePolicy::Fresh).await?];
         if round >= WARM_UP {
             inserts.push(claim_delete, insert);
-            publishes.push(publish, insert);
-            acks.push(ack, whole);
+            publishes.push(publishing.rate, insert);
+            answers.extend(publishing.times);
+            acks.push(rate(messages, ack), whole);
             warm.push(through[0], whole);
             fresh.push(through[1], whole);
         }
     }
     progress("an idle log");
     let idle = guests.idle_latency(&log, &idle, IDLE_MESSAGES).await?;
+    progress("ten groups");
+    report.ten_groups_cost = crowd::ten_groups(&log, pipeline_load).await?;
+    if let Some(program) = &options.program {
+        progress("another process");
+        let times = crowd::lone_beside_load(&log, &folder.join("log"), program, load).await?;
+        report.lone_publish_ms = spread(&times);
+    }
     log.close().await;
     bare.close().await?;
     report.rounds = publishes.ours.len();
+    report.publish_ms = spread(&answers);
     report.publish_per_s = whole(median(&publishes.ours));
     report.publish_claim_ack_per_s = whole(median(&acks.ours));
     report.end_to_end_per_s = whole(median(&warm.ours));
@@ -154,7 +185,7 @@ async fn pipelines(
 
 /// Fresh instances over the memory log beside a bare loop.
 async fn fresh(
-    options: Options,
+    options: &Options,
     guests: &Guests,
     report: &mut Report,
     progress: &impl Fn(&str),
@@ -190,13 +221,25 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_small_run_fills_the_whole_report() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { messages: 256, backlog: 6_000, payload: 16, producers: 4 };
+        let options = Options {
+            messages: 256,
+            backlog: 6_000,
+            payload: 16,
+            producers: 4,
+            groups: 2,
+            keys: 16,
+            program: None,
+        };
         let report = run(folder.path(), options, |_| {}).await.unwrap();
         let report = serde_json::to_value(report).unwrap();
         for name in [
             "/fsync_ms/p50",
             "/fsync_ms/p99",
             "/publish_per_s",
+            "/publish_ms/p50",
+            "/publish_ms/p99",
+            "/ten_groups_cost/publish",
+            "/ten_groups_cost/beside_claims",
             "/publish_claim_ack_per_s",
             "/end_to_end_per_s",
             "/fresh_per_s",

@@ -2,7 +2,7 @@
 //! over the SQLite log, and how soon a handler runs on an idle log.
 
 use super::figures::{millis, rate};
-use super::log::{finished, produce};
+use super::log::{Load, finished, produce};
 use crate::delivery::{BoxFuture, Invoke};
 use crate::dispatch::{Consumer, Dispatcher, Shared};
 use crate::drain::{Stopper, phases};
@@ -159,7 +159,7 @@ impl Guests {
     /// Messages a second to fresh instances, over a memory log where they wait already.
     pub(super) async fn fresh(&self, topic: &Topic, messages: usize) -> anyhow::Result<f64> {
         let log: DynLog = MemoryLog::new(Arc::new(SystemClock));
-        super::log::declare(&log, topic).await?;
+        super::log::declare(&log, topic, &[Group::work_queue()]).await?;
         let data = bytes::Bytes::from(vec![7_u8; self.payload]);
         let mut left = messages;
         while left > 0 {
@@ -182,17 +182,17 @@ impl Guests {
         log: &DynLog,
         topic: &Topic,
         instances: InstancePolicy,
-        producers: usize,
-        messages: usize,
+        load: Load,
     ) -> anyhow::Result<f64> {
         let mut running = self.run(log, topic, instances)?;
         let since = Instant::now();
-        let producing = produce(log, topic, producers, messages, self.payload);
-        let (published, acked) = tokio::join!(finished(producing), running.acked(messages));
+        let producing = produce(log, topic, load);
+        let (published, acked) = tokio::join!(finished(producing), running.acked(load.messages));
         let span = since.elapsed();
-        published.and(acked)?;
+        published?;
+        acked?;
         running.end().await;
-        Ok(rate(messages, span))
+        Ok(rate(load.messages, span))
     }
 
     /// From when a publisher was told that its message is durable to when its handler has

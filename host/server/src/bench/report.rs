@@ -33,12 +33,23 @@ pub(crate) struct Ratio {
     pub fresh: Option<f64>,
 }
 
+/// How many times as long publishers take where the topic has ten groups, by where it has one.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Crowded {
+    /// While nobody claims.
+    pub publish: Option<f64>,
+    /// While each group claims and acks all of it: ten times the deliveries.
+    pub beside_claims: Option<f64>,
+}
+
 /// All of it. What is not built yet is nothing, `null` in JSON.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Report {
     /// Overwriting 4 KiB and syncing, before, between and after the rest.
     pub fsync_ms: Spread,
     pub publish_per_s: Option<f64>,
+    /// How long a publisher waited for its answer.
+    pub publish_ms: Spread,
     pub publish_claim_ack_per_s: Option<f64>,
     /// With warm instances.
     pub end_to_end_per_s: Option<f64>,
@@ -46,6 +57,9 @@ pub(crate) struct Report {
     pub end_to_end_fresh_per_s: Option<f64>,
     pub fresh_per_s: Option<f64>,
     pub idle_latency_ms: Spread,
+    pub ten_groups_cost: Crowded,
+    /// Publishes of another process, one at a time, while this one publishes as fast as it can.
+    pub lone_publish_ms: Spread,
     /// A claim of 64, by what lies in the log.
     pub claim_ms: BTreeMap<String, Option<f64>>,
     pub bare: Bare,
@@ -56,4 +70,6 @@ pub(crate) struct Report {
     pub rounds: usize,
     pub messages: usize,
     pub payload: usize,
+    pub groups: usize,
+    pub keys: usize,
 }
