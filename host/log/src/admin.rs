@@ -244,9 +244,7 @@ pub trait LogAdmin: Send + Sync {
     async fn declare_groups(&self, groups: Vec<GroupSpec>) -> Result<Vec<Declared>, LogError>;
 
     /// Sets what a topic may hold, and declares it. What it holds beyond that stays.
-    async fn set_limits(&self, _topic: &Topic, _limits: TopicLimits) -> Result<(), LogError> {
-        Err(LogError::NotBuilt("a topic's limits"))
-    }
+    async fn set_limits(&self, topic: &Topic, limits: TopicLimits) -> Result<(), LogError>;
 
     /// All topics, by name.
     async fn topics(&self) -> Result<Vec<TopicState>, LogError>;
@@ -272,35 +270,23 @@ pub trait LogAdmin: Send + Sync {
 
     /// Moves a group's position. Its claims are void and what waits goes; what lies behind the new
     /// position is new to it, but for its dead letters, which stay dead.
-    async fn seek(&self, _topic: &Topic, _group: &Group, _to: Start) -> Result<(), LogError> {
-        Err(LogError::NotBuilt("moving a group"))
-    }
+    async fn seek(&self, topic: &Topic, group: &Group, to: Start) -> Result<(), LogError>;
 
     /// Moves leased deliveries whose holder has not been heard of for long to another worker, as
     /// claims with new tokens: a fresh lease, one more attempt, the first delivery kept. Those whose
     /// attempts are used up stay, and so does what waits or is parked.
-    async fn transfer(&self, _request: TransferRequest) -> Result<Vec<Claim>, LogError> {
-        Err(LogError::NotBuilt("transferring deliveries"))
-    }
+    async fn transfer(&self, request: TransferRequest) -> Result<Vec<Claim>, LogError>;
 
     /// Takes note of a group's gap, which is not shown any more; which it was.
-    async fn acknowledge_gap(
-        &self,
-        _topic: &Topic,
-        _group: &Group,
-    ) -> Result<Option<Gap>, LogError> {
-        Err(LogError::NotBuilt("gaps"))
-    }
+    async fn acknowledge_gap(&self, topic: &Topic, group: &Group) -> Result<Option<Gap>, LogError>;
 
     /// Releases all that a worker holds of a group, the attempts given back; how many.
     async fn release_worker(
         &self,
-        _topic: &Topic,
-        _group: &Group,
-        _worker: &str,
-    ) -> Result<u64, LogError> {
-        Err(LogError::NotBuilt("releasing a worker's deliveries"))
-    }
+        topic: &Topic,
+        group: &Group,
+        worker: &str,
+    ) -> Result<u64, LogError>;
 
     /// A page of what is leased, waiting or parked, in order of sequence.
     async fn pending(&self, query: PendingQuery) -> Result<Vec<Pending>, LogError>;

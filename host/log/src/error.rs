@@ -70,9 +70,6 @@ pub enum LogError {
     /// The topic was never declared or published to.
     #[error("there is no topic `{0}`")]
     NoTopic(Topic),
-    /// Part of the contract that this version does not have.
-    #[error("{0} is not built yet")]
-    NotBuilt(&'static str),
     /// Storage failed; what was asked is not done, and may be asked again.
     #[error("the log is unavailable: {what}")]
     Unavailable {

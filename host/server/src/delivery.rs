@@ -216,7 +216,6 @@ fn remedy(error: &LogError) -> Remedy {
         | LogError::Closed => Remedy::Time,
         LogError::TooLarge { .. }
         | LogError::NoGroup { .. }
-        | LogError::NotBuilt(_)
         | LogError::BusyGroup { .. }
         | LogError::GroupHasDead { .. }
         | LogError::NoMessage(_)

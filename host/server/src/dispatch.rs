@@ -123,7 +123,6 @@ impl Shared {
             | LogError::NoMessage(_)
             | LogError::ReadOnly
             | LogError::NoTopic(_)
-            | LogError::NotBuilt(_)
             | LogError::Exhausted(_) => false,
         }
     }

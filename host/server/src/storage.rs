@@ -136,7 +136,6 @@ fn must_wait(error: &LogError, patience: Patience) -> bool {
         | LogError::NoMessage(_)
         | LogError::ReadOnly
         | LogError::NoTopic(_)
-        | LogError::NotBuilt(_)
         | LogError::Closed
         | LogError::Exhausted(_) => false,
     }

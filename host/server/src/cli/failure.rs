@@ -102,7 +102,6 @@ impl From<LogError> for Failure {
             | LogError::BusyGroup { .. }
             | LogError::GroupHasDead { .. }
             | LogError::NoMessage(_)
-            | LogError::NotBuilt(_)
             | LogError::ReadOnly
             | LogError::Closed
             | LogError::Exhausted(_) => next_command(&error),
@@ -129,7 +128,6 @@ pub(super) fn next_command(error: &LogError) -> Option<String> {
         | LogError::UndeclaredTopic(_)
         | LogError::QuotaFull { .. }
         | LogError::StorageFull { .. }
-        | LogError::NotBuilt(_)
         | LogError::ReadOnly
         | LogError::Unavailable { .. }
         | LogError::Closed

@@ -10,9 +10,9 @@ use windlass_log::clock::Clock;
 use windlass_log::memory::MemoryLog;
 use windlass_log::{
     Capabilities, Claim, ClaimRequest, Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery,
-    Declared, Extended, Extension, GroupSpec, LogAdmin, LogError, MessageLog, MessageState,
-    Pending, PendingQuery, Published, ReadPage, ReadRequest, Redriven, Settled, Settlement,
-    TopicState, TopicsMode, Waiter,
+    Declared, Extended, Extension, Gap, GroupSpec, LogAdmin, LogError, MessageLog, MessageState,
+    Pending, PendingQuery, Published, ReadPage, ReadRequest, Redriven, Settled, Settlement, Start,
+    TopicLimits, TopicState, TopicsMode, TransferRequest, Waiter,
 };
 
 /// Log time that goes with tokio's.
@@ -162,6 +162,9 @@ impl LogAdmin for FaultyLog {
     async fn declare_groups(&self, groups: Vec<GroupSpec>) -> Result<Vec<Declared>, LogError> {
         self.inner.declare_groups(groups).await
     }
+    async fn set_limits(&self, topic: &Topic, limits: TopicLimits) -> Result<(), LogError> {
+        self.inner.set_limits(topic, limits).await
+    }
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
         self.inner.topics().await
     }
@@ -181,6 +184,23 @@ impl LogAdmin for FaultyLog {
         force: bool,
     ) -> Result<Counts, LogError> {
         self.inner.remove_group(topic, group, force).await
+    }
+    async fn seek(&self, topic: &Topic, group: &Group, to: Start) -> Result<(), LogError> {
+        self.inner.seek(topic, group, to).await
+    }
+    async fn transfer(&self, request: TransferRequest) -> Result<Vec<Claim>, LogError> {
+        self.inner.transfer(request).await
+    }
+    async fn acknowledge_gap(&self, topic: &Topic, group: &Group) -> Result<Option<Gap>, LogError> {
+        self.inner.acknowledge_gap(topic, group).await
+    }
+    async fn release_worker(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        worker: &str,
+    ) -> Result<u64, LogError> {
+        self.inner.release_worker(topic, group, worker).await
     }
     async fn pending(&self, query: PendingQuery) -> Result<Vec<Pending>, LogError> {
         self.inner.pending(query).await
