@@ -34,6 +34,17 @@ impl Amount {
         }
     }
 
+    /// What would be beyond its bound if bounds went from `old` to `new`: only one that is lowered
+    /// is looked at, so that a quota that is passed already may be set to anything higher.
+    #[must_use]
+    pub fn beyond_lowered(self, old: Self, new: Self) -> Option<(&'static str, u64)> {
+        let lowered = |old: u64, new: u64| if new < old { new } else { u64::MAX };
+        self.over(Self {
+            messages: lowered(old.messages, new.messages),
+            bytes: lowered(old.bytes, new.bytes),
+        })
+    }
+
     /// What is over `most`, where something is: its name, and what there may be.
     #[must_use]
     pub fn over(self, most: Self) -> Option<(&'static str, u64)> {
@@ -60,5 +71,21 @@ mod tests {
         let three = held.and(Amount::one(1)).and(Amount::one(1));
         assert_eq!(three.over(most), Some(("messages", 2)));
         assert_eq!(three.less(Amount::one(4)).over(most), None);
+    }
+
+    #[test]
+    fn only_a_bound_that_is_lowered_stands_in_the_way() {
+        let held = Amount { messages: 5, bytes: 50 };
+        let bounds = |messages, bytes| Amount { messages, bytes };
+        for (old, new, expected) in [
+            (bounds(9, 90), bounds(5, 50), None),
+            (bounds(9, 90), bounds(4, 50), Some(("messages", 4))),
+            (bounds(9, 90), bounds(9, 49), Some(("bytes", 49))),
+            (bounds(2, 90), bounds(3, 90), None),
+            (bounds(2, 90), bounds(1, 90), Some(("messages", 1))),
+            (bounds(2, 20), bounds(2, 20), None),
+        ] {
+            assert_eq!(held.beyond_lowered(old, new), expected, "{old:?} {new:?}");
+        }
     }
 }

@@ -243,8 +243,15 @@ pub trait LogAdmin: Send + Sync {
     /// Declares groups, all in one transaction.
     async fn declare_groups(&self, groups: Vec<GroupSpec>) -> Result<Vec<Declared>, LogError>;
 
-    /// Sets what a topic may hold, and declares it. What it holds beyond that stays.
-    async fn set_limits(&self, topic: &Topic, limits: TopicLimits) -> Result<(), LogError>;
+    /// Sets what a topic may hold, and declares it. A bound that would be lowered below what the
+    /// quota counts now is [`LogError::HoldsMore`], and nothing is set; with `force` it is set all the
+    /// same: what is there stays, and publishes are refused until it fits.
+    async fn set_limits(
+        &self,
+        topic: &Topic,
+        limits: TopicLimits,
+        force: bool,
+    ) -> Result<(), LogError>;
 
     /// All topics, by name.
     async fn topics(&self) -> Result<Vec<TopicState>, LogError>;

@@ -35,6 +35,23 @@ pub enum LogError {
         /// How many.
         most: u64,
     },
+    /// The topic holds more than it was to be limited to.
+    #[error(
+        "topic `{topic}` has {messages} messages of {bytes} bytes to settle, more than the {most} \
+         {what} it was to be limited to"
+    )]
+    HoldsMore {
+        /// Which topic.
+        topic: Topic,
+        /// So many of its messages are needed.
+        messages: u64,
+        /// And their size.
+        bytes: u64,
+        /// Which bound is in the way: messages, or bytes.
+        what: &'static str,
+        /// That bound.
+        most: u64,
+    },
     /// The group was never declared.
     #[error("NOGROUP: topic `{topic}` has no group `{group}`")]
     NoGroup {

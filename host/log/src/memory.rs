@@ -220,8 +220,13 @@ impl LogAdmin for MemoryLog {
         })
     }
 
-    async fn set_limits(&self, topic: &Topic, limits: TopicLimits) -> Result<(), LogError> {
-        self.act(|state, _, _| state.set_limits(topic, limits))
+    async fn set_limits(
+        &self,
+        topic: &Topic,
+        limits: TopicLimits,
+        force: bool,
+    ) -> Result<(), LogError> {
+        self.act(|state, _, _| state.set_limits(topic, limits, force))?
     }
 
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {

@@ -215,6 +215,7 @@ fn remedy(error: &LogError) -> Remedy {
         | LogError::Unavailable { .. }
         | LogError::Closed => Remedy::Time,
         LogError::TooLarge { .. }
+        | LogError::HoldsMore { .. }
         | LogError::NoGroup { .. }
         | LogError::BusyGroup { .. }
         | LogError::GroupHasDead { .. }

@@ -117,6 +117,7 @@ impl Shared {
             LogError::TooLarge { .. }
             | LogError::UndeclaredTopic(_)
             | LogError::QuotaFull { .. }
+            | LogError::HoldsMore { .. }
             | LogError::NoGroup { .. }
             | LogError::BusyGroup { .. }
             | LogError::GroupHasDead { .. }

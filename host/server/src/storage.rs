@@ -130,6 +130,7 @@ fn must_wait(error: &LogError, patience: Patience) -> bool {
         LogError::TooLarge { .. }
         | LogError::UndeclaredTopic(_)
         | LogError::QuotaFull { .. }
+        | LogError::HoldsMore { .. }
         | LogError::NoGroup { .. }
         | LogError::BusyGroup { .. }
         | LogError::GroupHasDead { .. }

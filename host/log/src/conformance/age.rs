@@ -10,7 +10,7 @@ use std::time::Duration;
 
 async fn limit(log: &DynLog, on: &str, retain: Option<(Duration, u64)>, max_age: Option<u64>) {
     let limits = TopicLimits { retain, max_age: max_age.map(s), ..TopicLimits::default() };
-    log.set_limits(&topic(on), limits).await.unwrap();
+    log.set_limits(&topic(on), limits, false).await.unwrap();
 }
 
 async fn sweep(log: &DynLog) {
@@ -118,7 +118,7 @@ pub async fn what_a_group_has_begun_on_never_grows_too_old(h: &dyn Harness) {
 pub async fn gaps_add_up_until_they_are_acknowledged(h: &dyn Harness) {
     let log = h.log();
     let limits = TopicLimits { max_messages: 2, max_age: Some(s(100)), ..TopicLimits::default() };
-    log.set_limits(&topic("t"), limits).await.unwrap();
+    log.set_limits(&topic("t"), limits, false).await.unwrap();
     declare(&log, "t", "g", policy(5, s(300))).await;
     let mut last = None;
     for _ in 0..3 {

@@ -219,6 +219,7 @@ macro_rules! conformance {
                 an_ack_is_judged_by_its_net_effect
                 a_redrive_keeps_to_the_quota
                 a_full_dead_letter_topic_misses_the_copy
+                limits_below_what_is_there_are_refused
                 a_quota_holds_under_concurrency
             }
             seek {

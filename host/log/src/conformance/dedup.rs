@@ -38,7 +38,7 @@ pub async fn a_dedup_id_is_known_for_its_window(h: &dyn Harness) {
     let log = h.log();
     declare(&log, "t", "g", policy(5, s(30))).await;
     let limits = TopicLimits { dedup_window: s(60), ..TopicLimits::default() };
-    log.set_limits(&topic("t"), limits).await.unwrap();
+    log.set_limits(&topic("t"), limits, false).await.unwrap();
     let first = publish(&log, vec![named("t", "a")]).await[0];
     ack(&log, &claim_one(&log, "t", "g").await).await;
     log.set_retain(s(0), 0).await.unwrap();
@@ -60,7 +60,7 @@ pub async fn a_known_dedup_id_needs_no_room_and_a_refused_one_is_not_known(h: &d
     let log = h.log();
     declare(&log, "t", "g", policy(5, s(30))).await;
     let limits = TopicLimits { max_messages: 2, ..TopicLimits::default() };
-    log.set_limits(&topic("t"), limits).await.unwrap();
+    log.set_limits(&topic("t"), limits, false).await.unwrap();
     let first = publish(&log, vec![named("t", "a")]).await[0];
     let too_many = vec![named("t", "a"), named("t", "b"), named("t", "c")];
     let error = log.publish(too_many).await.unwrap_err();

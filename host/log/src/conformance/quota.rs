@@ -11,7 +11,7 @@ use windlass_core::{Disposition, GroupPolicy, NewMessage};
 
 async fn limit(log: &DynLog, on: &str, max_messages: u64, max_bytes: u64) {
     let limits = TopicLimits { max_messages, max_bytes, ..TopicLimits::default() };
-    log.set_limits(&topic(on), limits).await.unwrap();
+    log.set_limits(&topic(on), limits, true).await.unwrap();
 }
 
 async fn started(h: &dyn Harness, max_messages: u64) -> DynLog {
@@ -180,6 +180,44 @@ pub async fn a_full_dead_letter_topic_misses_the_copy(h: &dyn Harness) {
     let found = state(&log, "t").await.groups.remove(0);
     assert_eq!((found.copies_missed, found.counts.dead), (1, 2));
     assert_eq!(state(&log, "dead").await.counts.ready, 1);
+}
+
+/// A bound below what is there is refused, and changes nothing, unless it is forced: then nothing is
+/// dropped, and nothing new fits until it does. One that is passed already may be raised.
+pub async fn limits_below_what_is_there_are_refused(h: &dyn Harness) {
+    let log = started(h, 9).await;
+    assert!(fits(&log, 5).await);
+    ack(&log, &claim_one(&log, "t", "g").await).await;
+    bury_one(&log, "t", "g").await;
+    let before = state(&log, "t").await.limits;
+    let set = async |max_messages, max_bytes, force| {
+        let retain = Some((s(7), 7));
+        let limits = TopicLimits { max_messages, max_bytes, retain, ..before };
+        log.set_limits(&topic("t"), limits, force).await
+    };
+    for (messages, bytes, what, most) in [(2, 90, "messages", 2), (9, 8, "bytes", 8)] {
+        let error = set(messages, bytes, false).await.unwrap_err();
+        let LogError::HoldsMore { messages: 3, bytes: 9, what: of, most: bound, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!((of, bound), (what, most));
+        assert!(error.to_string().contains("3 messages of 9 bytes"), "{error}");
+        assert_eq!(state(&log, "t").await.limits, before);
+    }
+    set(3, 9, false).await.unwrap();
+    set(1, 9, true).await.unwrap();
+    let log = h.reopen().await;
+    let found = state(&log, "t").await;
+    assert_eq!((found.counts.ready, found.limits.max_messages), (3, 1));
+    assert!(!fits(&log, 1).await);
+    log.set_limits(&topic("t"), TopicLimits { max_messages: 2, ..found.limits }, false)
+        .await
+        .unwrap();
+    ack(&log, &claim_one(&log, "t", "g").await).await;
+    ack(&log, &claim_one(&log, "t", "g").await).await;
+    assert!(fits(&log, 1).await && !fits(&log, 1).await);
+    let unheard = TopicLimits { max_messages: 1, ..found.limits };
+    log.set_limits(&topic("new"), unheard, false).await.unwrap();
 }
 
 /// Many publishers at once, and another process: never one more than fits.

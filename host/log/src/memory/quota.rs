@@ -13,13 +13,37 @@ impl TopicLimits {
     pub(crate) fn most(&self) -> Amount {
         Amount { messages: self.max_messages, bytes: self.max_bytes }
     }
+
+    /// Whether what is needed of a topic fits, as far as these limits are lower than the `old` ones.
+    pub(crate) fn must_hold(
+        &self,
+        topic: &Topic,
+        needed: Amount,
+        old: &Self,
+    ) -> Result<(), LogError> {
+        let Some((what, most)) = needed.beyond_lowered(old.most(), self.most()) else {
+            return Ok(());
+        };
+        let (topic, Amount { messages, bytes }) = (topic.clone(), needed);
+        Err(LogError::HoldsMore { topic, messages, bytes, what, most })
+    }
 }
 
 impl State {
     /// Sets what a topic may hold.
-    pub(super) fn set_limits(&mut self, topic: &Topic, limits: TopicLimits) {
+    pub(super) fn set_limits(
+        &mut self,
+        topic: &Topic,
+        limits: TopicLimits,
+        force: bool,
+    ) -> Result<(), LogError> {
+        if let Some(place) = self.by_name.get(topic).filter(|_| !force) {
+            let needed = self.needed(*place);
+            limits.must_hold(topic, needed, &self.topics[*place].limits)?;
+        }
         let place = self.topic_or_new(topic);
         self.topics[place].limits = limits;
+        Ok(())
     }
 
     /// The id under which a message was accepted within the window.

@@ -26,9 +26,14 @@ impl LogAdmin for SqliteLog {
         self.ask(|reply| Command::DeclareGroups(groups, reply)).await
     }
 
-    async fn set_limits(&self, topic: &Topic, limits: TopicLimits) -> Result<(), LogError> {
+    async fn set_limits(
+        &self,
+        topic: &Topic,
+        limits: TopicLimits,
+        force: bool,
+    ) -> Result<(), LogError> {
         let topic = topic.clone();
-        self.ask(|reply| Command::SetLimits(topic, limits, reply)).await
+        self.ask(|reply| Command::SetLimits(topic, limits, force, reply)).await
     }
 
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {

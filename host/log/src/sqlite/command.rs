@@ -46,7 +46,7 @@ pub(super) enum Command {
     DeclareGroups(Vec<GroupSpec>, Reply<Vec<Declared>>),
     Redrive(Topic, Option<Group>, DeadLetterFilter, Place, Reply<StepDone>),
     PurgeDead(Topic, Option<Group>, Place, Reply<StepDone>),
-    SetLimits(Topic, TopicLimits, Reply<()>),
+    SetLimits(Topic, TopicLimits, bool, Reply<()>),
     AddGroup(GroupSpec, Reply<()>),
     RemoveGroup(Topic, Group, bool, Reply<Counts>),
     Seek(Topic, Group, Start, Reply<()>),
@@ -214,7 +214,7 @@ impl Command {
             Self::Settle(_, reply) => refused(reply),
             Self::DeclareTopics(_, _, reply)
             | Self::SetRetain(_, _, reply)
-            | Self::SetLimits(_, _, reply)
+            | Self::SetLimits(_, _, _, reply)
             | Self::Seek(_, _, _, reply)
             | Self::AddGroup(_, reply) => refused(reply),
             Self::RemoveGroup(_, _, _, reply) => refused(reply),

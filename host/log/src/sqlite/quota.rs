@@ -54,7 +54,11 @@ impl Writer {
         &mut self,
         topic: &Topic,
         limits: TopicLimits,
+        force: bool,
     ) -> Result<(), Fail> {
+        if !force {
+            self.check_limits(topic, &limits).await?;
+        }
         self.check_new_topics(std::iter::once(topic)).await?;
         let id = self.topic_or_new(topic).await?;
         self.flush().await?;
@@ -90,6 +94,22 @@ impl Writer {
             row.limits = limits;
         }
         Ok(())
+    }
+
+    /// Whether what is needed of a topic fits into limits that are lower than those it has.
+    async fn check_limits(&mut self, topic: &Topic, limits: &TopicLimits) -> Result<(), Fail> {
+        let (conn, cache) = self.parts()?;
+        let Some(id) = cache.topic(conn, topic).await? else { return Ok(()) };
+        let Some(row) = cache.topic_row(id) else { return Ok(()) };
+        // What is stored is no less than what is needed.
+        let (old, stored) = (row.limits, row.stored());
+        if limits.must_hold(topic, stored, &old).is_ok() {
+            return Ok(());
+        }
+        self.flush().await?;
+        let (conn, _) = self.parts()?;
+        let needed = counts::needed_of(conn, topic).await?;
+        Ok(limits.must_hold(topic, needed, &old)?)
     }
 
     /// Whether there is room for a batch, of which some is known.

@@ -305,8 +305,8 @@ impl Writer {
             Command::DeclareGroups(groups, reply) => {
                 outcome(reply, self.declare_groups(groups).await)
             }
-            Command::SetLimits(topic, limits, reply) => {
-                outcome(reply, self.set_limits(&topic, limits).await)
+            Command::SetLimits(topic, limits, force, reply) => {
+                outcome(reply, self.set_limits(&topic, limits, force).await)
             }
             Command::AddGroup(spec, reply) => outcome(reply, self.add_group(spec).await),
             Command::RemoveGroup(topic, group, force, reply) => {

@@ -192,7 +192,7 @@ async fn what_would_write_is_refused() {
         log.cancel(id, None).await.err(),
         log.make_due(id, None).await.err(),
         log.seek(&on, &of, Start::Latest).await.err(),
-        log.set_limits(&on, TopicLimits::default()).await.err(),
+        log.set_limits(&on, TopicLimits::default(), true).await.err(),
         log.release_worker(&on, &of, "worker-1").await.err(),
         log.acknowledge_gap(&on, &of).await.err(),
     ] {

@@ -181,7 +181,7 @@ pub(super) async fn unbounded(log: &DynLog, topic: &Topic) -> Result<(), LogErro
     let no_limit = i64::MAX.cast_unsigned();
     let limits =
         TopicLimits { max_messages: no_limit, max_bytes: no_limit, ..TopicLimits::default() };
-    log.set_limits(topic, limits).await
+    log.set_limits(topic, limits, true).await
 }
 
 /// Groups by number: the work queue first.

@@ -98,6 +98,7 @@ impl From<LogError> for Failure {
                 Some("try again; what was asked may be asked twice".to_owned())
             }
             LogError::NoTopic(_)
+            | LogError::HoldsMore { .. }
             | LogError::NoGroup { .. }
             | LogError::BusyGroup { .. }
             | LogError::GroupHasDead { .. }
@@ -122,6 +123,9 @@ pub(super) fn next_command(error: &LogError) -> Option<String> {
         LogError::GroupHasDead { topic, group, .. } => {
             let (topic, group) = (shell(topic.as_str()), shell(group.as_str()));
             format!("windlass dlq ls {topic} --group {group}")
+        }
+        LogError::HoldsMore { topic, .. } => {
+            format!("windlass topic show {}", shell(topic.as_str()))
         }
         LogError::NoMessage(_) => "windlass tail TOPIC --no-follow".to_owned(),
         LogError::TooLarge { .. }

@@ -145,7 +145,7 @@ impl Stage {
         self.topics = None;
         self.log.declare_topics(topics.0, topics.1.clone()).await?;
         for (topic, limits) in &topics.2 {
-            self.log.set_limits(topic, *limits).await?;
+            self.log.set_limits(topic, *limits, false).await?;
         }
         let declared = self.log.declare_groups(groups.clone()).await?;
         self.topics = Some(topics);

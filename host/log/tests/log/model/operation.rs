@@ -90,8 +90,8 @@ pub(super) enum Asking {
     /// Idle for so long, at most so many.
     Transfer(&'static str, &'static str, u64, usize),
     ReleaseWorker(&'static str, &'static str),
-    /// Most messages, most bytes, the dedup window.
-    Limit(&'static str, u64, u64, u64, Option<u64>, Option<(u64, u64)>),
+    /// Most messages, most bytes, the dedup window, `max-age`, `retain`, and by force.
+    Limit(&'static str, u64, u64, u64, Option<u64>, Option<(u64, u64)>, bool),
     AcknowledgeGap(&'static str, &'static str),
     Retain(Duration, u64),
 }
@@ -174,6 +174,7 @@ impl Asking {
                 random
                     .random_bool(0.3)
                     .then(|| (span(random) * 3, [0, 3, 10][random.random_range(0..3)])),
+                random.random_bool(0.6),
             ),
             39 => Self::AcknowledgeGap(topic, group(random)),
             30..32 => Self::MakeDue(random.random_range(0..20), one_or_all(random)),

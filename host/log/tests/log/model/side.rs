@@ -276,13 +276,13 @@ async fn ask(log: &DynLog, asking: &Asking) -> String {
         Asking::AcknowledgeGap(on, name) => {
             answer(log.acknowledge_gap(&topic(on), &group(name)).await)
         }
-        Asking::Limit(on, max_messages, max_bytes, window, max_age, retain) => {
+        Asking::Limit(on, max_messages, max_bytes, window, max_age, retain, force) => {
             let dedup_window = Duration::from_millis(*window);
             let (max_messages, max_bytes) = (*max_messages, *max_bytes);
             let max_age = max_age.map(Duration::from_millis);
             let retain = retain.map(|(ms, messages)| (Duration::from_millis(ms), messages));
             let limits = TopicLimits { max_messages, max_bytes, dedup_window, retain, max_age };
-            answer(log.set_limits(&topic(on), limits).await)
+            answer(log.set_limits(&topic(on), limits, *force).await)
         }
         Asking::ReleaseWorker(on, name) => {
             answer(log.release_worker(&topic(on), &group(name), "worker").await)

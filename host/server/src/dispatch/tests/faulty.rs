@@ -162,8 +162,13 @@ impl LogAdmin for FaultyLog {
     async fn declare_groups(&self, groups: Vec<GroupSpec>) -> Result<Vec<Declared>, LogError> {
         self.inner.declare_groups(groups).await
     }
-    async fn set_limits(&self, topic: &Topic, limits: TopicLimits) -> Result<(), LogError> {
-        self.inner.set_limits(topic, limits).await
+    async fn set_limits(
+        &self,
+        topic: &Topic,
+        limits: TopicLimits,
+        force: bool,
+    ) -> Result<(), LogError> {
+        self.inner.set_limits(topic, limits, force).await
     }
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
         self.inner.topics().await
