@@ -205,6 +205,7 @@ macro_rules! conformance {
             }
             dedup {
                 a_known_dedup_id_is_answered_with_the_first_id
+                a_batch_knows_its_own_dedup_ids
                 a_dedup_id_is_known_for_its_window
                 a_known_dedup_id_needs_no_room_and_a_refused_one_is_not_known
                 a_known_send_is_dropped

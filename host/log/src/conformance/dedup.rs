@@ -33,6 +33,23 @@ pub async fn a_known_dedup_id_is_answered_with_the_first_id(h: &dyn Harness) {
     assert_eq!(state(&log, "u").await.counts.ready, 1);
 }
 
+/// However short the window: what a batch, or an ack's sends, bring twice is stored once.
+pub async fn a_batch_knows_its_own_dedup_ids(h: &dyn Harness) {
+    let log = h.log();
+    declare(&log, "t", "g", policy(5, s(30))).await;
+    let limits = TopicLimits { dedup_window: s(0), ..TopicLimits::default() };
+    log.set_limits(&topic("t"), limits, false).await.unwrap();
+    let twice = || vec![named("t", "a"), named("t", "a")];
+    let first = publish(&log, twice()).await;
+    assert_eq!((first[0].duplicate, first[1]), (false, Published { duplicate: true, ..first[0] }));
+    let second = publish(&log, twice()).await;
+    assert!(!second[0].duplicate && second[1].duplicate && second[0].id > first[0].id);
+    let held = claim_one(&log, "t", "g").await;
+    let sends = Disposition::Ack { sends: twice() };
+    assert_eq!(settle(&log, &held, sends).await, crate::Settled::Applied);
+    assert_eq!(state(&log, "t").await.counts.ready, 2);
+}
+
 /// Counted from the first acceptance, to the millisecond, whatever came of the message.
 pub async fn a_dedup_id_is_known_for_its_window(h: &dyn Harness) {
     let log = h.log();

@@ -50,7 +50,8 @@ impl State {
     pub(super) fn known(&self, message: &NewMessage, now: Timestamp) -> Option<MessageId> {
         let topic = &self.topics[*self.by_name.get(&message.topic)?];
         let (id, expires) = topic.dedup.get(message.dedup_id.as_ref()?)?;
-        (*expires > now).then_some(*id)
+        let is_of_batch = self.storing_after.is_some_and(|after| id.sequence > after);
+        (*expires > now || is_of_batch).then_some(*id)
     }
 
     /// Whether there is room for a batch, judged with what settling `freeing` lets go.

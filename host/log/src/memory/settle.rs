@@ -77,9 +77,7 @@ impl State {
     ) -> Result<Settled, LogError> {
         self.check(&sends, Some((place, lease)), at.now)?;
         self.groups[place].finish(lease, at.now);
-        for send in sends {
-            self.store(send, at, wakes);
-        }
+        self.store_all(sends, at, wakes);
         self.settled += 1;
         self.let_go(self.groups[place].topic, lease.sequence);
         Ok(Settled::Applied)

@@ -82,6 +82,8 @@ pub(super) struct State {
     pub(super) reaped_at: Timestamp,
     mode: TopicsMode,
     pub(super) last: MessageId,
+    /// What lies behind this belongs to the batch under way.
+    pub(super) storing_after: Option<Sequence>,
 }
 
 impl State {
@@ -100,6 +102,7 @@ impl State {
             reaped_at: Timestamp(0),
             mode: TopicsMode::Open,
             last: MessageId { millis: Timestamp(0), sequence: Sequence(0) },
+            storing_after: None,
         }
     }
 
@@ -111,7 +114,20 @@ impl State {
         wakes: &mut Wakes,
     ) -> Result<Vec<Published>, LogError> {
         self.check(&batch, None, at.now)?;
-        Ok(batch.into_iter().map(|message| self.store(message, at, wakes)).collect())
+        Ok(self.store_all(batch, at, wakes))
+    }
+
+    /// Stores a checked batch; what it brings twice is known within it, however short the window.
+    pub(super) fn store_all(
+        &mut self,
+        batch: Vec<NewMessage>,
+        at: Moment,
+        wakes: &mut Wakes,
+    ) -> Vec<Published> {
+        self.storing_after = Some(self.last.sequence);
+        let stored = batch.into_iter().map(|message| self.store(message, at, wakes)).collect();
+        self.storing_after = None;
+        stored
     }
 
     /// Whether a batch may be stored: first each message by itself, then against the log, with what
