@@ -5,6 +5,7 @@
 
 use crate::cli::Failure;
 use std::collections::BTreeMap;
+use windlass_core::Topic;
 
 /// What a problem is about. There is at most one of each.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +18,8 @@ pub(super) enum Subject {
     Component(String),
     /// Declaring topics and groups in the log.
     Log,
+    /// What this topic is to be limited to.
+    Limits(Topic),
 }
 
 impl Subject {
@@ -27,6 +30,7 @@ impl Subject {
             Self::Build(command) => format!("build `{command}`"),
             Self::Component(consumer) => format!("component of {consumer}"),
             Self::Log => "the log".to_owned(),
+            Self::Limits(topic) => format!("limits of {topic}"),
         }
     }
 }

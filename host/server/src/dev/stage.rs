@@ -5,7 +5,7 @@
 
 use super::problems::{Problems, Subject};
 use super::workshop::{self, Workshop};
-use crate::cli::Failure;
+use crate::cli::{Failure, shell};
 use crate::dispatch::Dispatcher;
 use crate::event::{Event, Events, Problem};
 use crate::manifest::{ConsumerSpec, Manifest, groups};
@@ -14,7 +14,7 @@ use crate::registry::{LogOutbox, Ready};
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_core::Topic;
-use windlass_log::{Declared, DynLog, GroupSpec, Start, TopicLimits, TopicsMode};
+use windlass_log::{Declared, DynLog, GroupSpec, LogError, Start, TopicLimits, TopicsMode};
 use windlass_runtime::Component;
 
 /// What runs, and where.
@@ -64,7 +64,7 @@ impl Stage {
 
     /// Whether something that the log could not do is to be asked again.
     pub(super) fn owes(&self) -> bool {
-        self.has(&Subject::Log)
+        self.problems.any(|subject| matches!(subject, Subject::Log | Subject::Limits(_)))
     }
 
     /// Whether there is such a problem.
@@ -144,11 +144,9 @@ impl Stage {
         // Until all of it is done, nothing of it counts as done.
         self.topics = None;
         self.log.declare_topics(topics.0, topics.1.clone()).await?;
-        for (topic, limits) in &topics.2 {
-            self.log.set_limits(topic, *limits, false).await?;
-        }
+        let all_set = self.limit(&topics.2).await?;
         let declared = self.log.declare_groups(groups.clone()).await?;
-        self.topics = Some(topics);
+        self.topics = all_set.then_some(topics);
         let before = self.groups.send_replace(groups.clone());
         for (group, declared) in groups.iter().zip(declared) {
             let is_news =
@@ -161,6 +159,27 @@ impl Stage {
             }
         }
         Ok(())
+    }
+
+    /// Sets what topics may hold. One that holds more keeps the limits it has, which is told and
+    /// tried again; it holds up nothing else. Answers whether all are set.
+    async fn limit(&mut self, topics: &[(Topic, TopicLimits)]) -> Result<bool, Failure> {
+        let mut all_set = true;
+        for (topic, limits) in topics {
+            let subject = Subject::Limits(topic.clone());
+            match self.log.set_limits(topic, *limits, false).await {
+                Ok(()) => self.mended(&subject).await,
+                Err(error @ LogError::HoldsMore { .. }) => {
+                    all_set = false;
+                    // The figures change all the time, which is no news.
+                    if !self.has(&subject) {
+                        self.problem(subject, too_low(topic, error)).await;
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(all_set)
     }
 
     async fn swap(&mut self, manifest: &Manifest, wanted: Vec<Wanted>) {
@@ -230,8 +249,11 @@ impl Stage {
 
     /// What goes on while something is wrong.
     fn meanwhile(&self, subject: &Subject) -> String {
+        if let Subject::Limits(_) = subject {
+            return "it keeps the limits it has until what is there fits".to_owned();
+        }
         let concerned = self.running.iter().filter(|running| match subject {
-            Subject::Manifest | Subject::Log => true,
+            Subject::Manifest | Subject::Log | Subject::Limits(_) => true,
             Subject::Build(command) => running.spec.build.as_ref() == Some(command),
             Subject::Component(name) => running.spec.name == *name,
         });
@@ -255,6 +277,7 @@ impl Stage {
     pub(super) async fn forget(&mut self, manifest: &Manifest) {
         let is_over = |subject: &Subject| match subject {
             Subject::Manifest | Subject::Log => false,
+            Subject::Limits(topic) => !manifest.topics.iter().any(|(named, _)| named == topic),
             Subject::Build(command) => {
                 !manifest.consumers.iter().any(|spec| spec.build.as_ref() == Some(command))
             }
@@ -264,6 +287,15 @@ impl Stage {
             self.events.tell(Event::Mended { subject: subject.text() }).await;
         }
     }
+}
+
+/// A topic holds more than the manifest lets it.
+fn too_low(topic: &Topic, error: LogError) -> Failure {
+    let topic = shell(topic.as_str());
+    Failure::from(error).because("the limits of windlass.toml are not set").next(format!(
+        "wait until less is to settle, raise them there, or set them all the same: \
+         windlass topic set {topic} --max-messages N --max-bytes SIZE --force"
+    ))
 }
 
 fn entries(revisions: &[(String, Revision)]) -> Vec<Entry<'_, Revision>> {
