@@ -35,6 +35,9 @@ pub struct TopicLimits {
     pub max_age: Option<Duration>,
 }
 
+/// How long and how many of what is not needed a log keeps, unless it is told otherwise.
+pub const RETAIN: (Duration, u64) = (Duration::from_mins(5), 10_000);
+
 impl Default for TopicLimits {
     fn default() -> Self {
         Self {
@@ -234,6 +237,17 @@ pub struct Redriven {
     pub of: u64,
 }
 
+/// What was removed of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Purged {
+    /// Messages that are not stored any more, whatever had become of them.
+    pub messages: u64,
+    /// Their size, as quotas count it.
+    pub bytes: u64,
+    /// Dead letters that went, of all groups.
+    pub dead: u64,
+}
+
 /// The operator's side of a log.
 #[async_trait]
 pub trait LogAdmin: Send + Sync {
@@ -252,6 +266,18 @@ pub trait LogAdmin: Send + Sync {
         limits: TopicLimits,
         force: bool,
     ) -> Result<(), LogError>;
+
+    /// Removes all messages of a topic that are there when it begins, but for dead letters, which go
+    /// only `with_dead`. Claims are void, what waits goes, every group stands behind what was there,
+    /// and its dedup ids are forgotten (law 3). Sequences go on; who reads the topic's stream from
+    /// further back is told of a gap. A large topic goes in steps: what is published meanwhile stays.
+    async fn purge_topic(&self, topic: &Topic, with_dead: bool) -> Result<Purged, LogError>;
+
+    /// Deletes a topic with its groups and messages: claims are void, and its limits are forgotten.
+    /// One with messages to settle or dead letters only where `force` is set; else
+    /// [`LogError::TopicNotEmpty`]. A topic of its name may come again; it is another one, which
+    /// never gives an id of this one.
+    async fn remove_topic(&self, topic: &Topic, force: bool) -> Result<Purged, LogError>;
 
     /// All topics, by name.
     async fn topics(&self) -> Result<Vec<TopicState>, LogError>;

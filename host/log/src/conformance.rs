@@ -52,6 +52,7 @@ pub mod kit;
 pub mod live;
 pub mod probe;
 pub mod publish;
+pub mod purge;
 pub mod quota;
 pub mod removal;
 pub mod retain;
@@ -61,6 +62,7 @@ pub mod settle;
 pub mod starts;
 pub mod stream;
 pub mod time;
+pub mod topics;
 pub mod transfer;
 
 use crate::DynLog;

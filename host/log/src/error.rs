@@ -78,6 +78,16 @@ pub enum LogError {
         /// How many.
         dead: u64,
     },
+    /// The topic has messages to settle or dead letters, which would go with it.
+    #[error("topic `{topic}` has {unsettled} messages to settle and {dead} dead letters")]
+    TopicNotEmpty {
+        /// Which topic.
+        topic: Topic,
+        /// So many of its messages are needed.
+        unsettled: u64,
+        /// So many dead letters its groups have.
+        dead: u64,
+    },
     /// No topic holds a message of this id (any more).
     #[error("no message {0} is stored")]
     NoMessage(MessageId),

@@ -28,7 +28,7 @@ pub mod conformance;
 
 pub use admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, Gap, GroupSpec, GroupState,
-    LogAdmin, Redriven, TopicLimits, TopicState, TopicsMode,
+    LogAdmin, Purged, RETAIN, Redriven, TopicLimits, TopicState, TopicsMode,
 };
 pub use api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Prefer, Published,

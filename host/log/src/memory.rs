@@ -11,6 +11,7 @@ mod copies;
 mod group;
 mod groups;
 mod inspect;
+mod purge;
 mod quota;
 mod settle;
 mod state;
@@ -21,7 +22,7 @@ mod waiting;
 
 use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, Gap, GroupSpec, LogAdmin,
-    Redriven, TopicLimits, TopicState, TopicsMode,
+    Purged, RETAIN, Redriven, TopicLimits, TopicState, TopicsMode,
 };
 use crate::api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Published, Settled,
@@ -38,8 +39,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use windlass_core::{Group, MessageId, NewMessage, Timestamp, Topic};
 
-/// How long what is not needed is kept, unless set otherwise.
-const RETAIN: (Duration, u64) = (Duration::from_mins(5), 10_000);
 /// How often the log sweeps; also each time as much was settled as `retain` keeps.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 /// What a [`MemoryLog`] does by itself.
@@ -227,6 +226,14 @@ impl LogAdmin for MemoryLog {
         force: bool,
     ) -> Result<(), LogError> {
         self.act(|state, _, _| state.set_limits(topic, limits, force))?
+    }
+
+    async fn purge_topic(&self, topic: &Topic, with_dead: bool) -> Result<Purged, LogError> {
+        self.act(|state, at, wakes| state.purge_topic(topic, with_dead, at.now, wakes))?
+    }
+
+    async fn remove_topic(&self, topic: &Topic, force: bool) -> Result<Purged, LogError> {
+        self.act(|state, _, wakes| state.remove_topic(topic, force, wakes))?
     }
 
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {

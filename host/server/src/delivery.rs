@@ -216,6 +216,7 @@ fn remedy(error: &LogError) -> Remedy {
         | LogError::Closed => Remedy::Time,
         LogError::TooLarge { .. }
         | LogError::HoldsMore { .. }
+        | LogError::TopicNotEmpty { .. }
         | LogError::NoGroup { .. }
         | LogError::BusyGroup { .. }
         | LogError::GroupHasDead { .. }

@@ -118,6 +118,7 @@ impl Shared {
             | LogError::UndeclaredTopic(_)
             | LogError::QuotaFull { .. }
             | LogError::HoldsMore { .. }
+            | LogError::TopicNotEmpty { .. }
             | LogError::NoGroup { .. }
             | LogError::BusyGroup { .. }
             | LogError::GroupHasDead { .. }

@@ -131,6 +131,7 @@ fn must_wait(error: &LogError, patience: Patience) -> bool {
         | LogError::UndeclaredTopic(_)
         | LogError::QuotaFull { .. }
         | LogError::HoldsMore { .. }
+        | LogError::TopicNotEmpty { .. }
         | LogError::NoGroup { .. }
         | LogError::BusyGroup { .. }
         | LogError::GroupHasDead { .. }

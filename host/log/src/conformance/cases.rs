@@ -223,6 +223,20 @@ macro_rules! conformance {
                 limits_below_what_is_there_are_refused
                 a_quota_holds_under_concurrency
             }
+            purge {
+                a_purged_topic_keeps_nothing_but_its_dead_letters
+                claims_of_a_purged_topic_are_void
+                ids_go_on_rising_after_a_purge
+                dead_letters_are_purged_where_that_is_asked
+                a_purge_forgets_dedup_ids
+                a_purge_makes_room
+                a_topic_without_groups_is_purged
+                a_reader_of_a_purged_topic_is_told_of_a_gap
+                a_purge_frees_keys_and_forgets_delays
+                what_the_sweep_had_passed_by_is_purged
+                a_large_topic_is_purged_under_load
+                a_purge_of_one_process_holds_in_the_other
+            }
             seek {
                 a_group_moved_back_reads_again
                 a_group_moved_forward_settles_what_it_skips
@@ -230,6 +244,17 @@ macro_rules! conformance {
                 dead_letters_stay_dead_wherever_a_group_moves
                 a_moved_group_forgets_what_waited
                 a_moved_group_takes_over_what_it_reads
+            }
+            topics {
+                a_topic_with_messages_goes_only_by_force
+                a_removed_topic_is_not_there_any_more
+                claims_of_a_removed_topic_are_void
+                a_topic_made_again_is_another_one
+                a_reader_of_a_removed_topic_is_told_of_a_gap
+                a_removed_topic_is_not_declared
+                a_topic_removed_by_one_process_is_gone_in_the_other
+                who_waits_on_a_removed_topic_is_told
+                a_large_topic_is_removed_in_steps
             }
             transfer {
                 idle_deliveries_go_to_another_worker

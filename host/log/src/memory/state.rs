@@ -66,6 +66,8 @@ pub(super) struct TopicLog {
 pub(super) struct State {
     pub(super) topics: Vec<TopicLog>,
     pub(super) by_name: BTreeMap<Topic, usize>,
+    /// Names of deleted topics that no topic has now, with the highest sequence they had.
+    pub(super) former: BTreeMap<Topic, Sequence>,
     /// A token's group number is the place here, plus one.
     pub(super) groups: Vec<GroupLog>,
     pub(super) nonce: u64,
@@ -91,6 +93,7 @@ impl State {
         Self {
             topics: Vec::new(),
             by_name: BTreeMap::new(),
+            former: BTreeMap::new(),
             groups: Vec::new(),
             nonce,
             serial: 0,
@@ -256,7 +259,7 @@ impl State {
             unclaimed: vec![(self.last.sequence, None)],
             samples: VecDeque::new(),
             swept_to: self.last.sequence,
-            gone: Sequence(0),
+            gone: self.former.remove(name).unwrap_or_default(),
         });
         self.by_name.insert(name.clone(), place);
         place

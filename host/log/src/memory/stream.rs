@@ -20,7 +20,8 @@ impl State {
                 (sequence.min(newest), true)
             }
         };
-        let gone = topic.map_or(Sequence(0), |topic| topic.gone);
+        let former = self.former.get(&request.topic).copied();
+        let gone = topic.map_or(former.unwrap_or_default(), |topic| topic.gone);
         let gap = (misses && gone > position).then_some(ReadGap { after: position, through: gone });
         let mut messages = Vec::new();
         let mut more = false;

@@ -43,7 +43,7 @@ impl State {
     }
 
     /// Removes what is settled; what is not needed up to `old` goes at once.
-    fn sweep_settled(&mut self, topic: usize, old: Sequence, now: Timestamp) -> u64 {
+    pub(super) fn sweep_settled(&mut self, topic: usize, old: Sequence, now: Timestamp) -> u64 {
         let floor = self.floor(topic);
         let (span, most) = self.topics[topic].limits.retain.unwrap_or(self.retain);
         let floor = self.topics[topic].pass_unclaimed(floor);

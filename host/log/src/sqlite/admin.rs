@@ -1,10 +1,10 @@
 //! The operator's side of the door: what reads one snapshot, and what the writer is asked to do.
 
-use super::command::{Command, Place};
+use super::command::{Command, Place, PurgeDone};
 use super::{SqliteLog, counts, deliveries, letters, show, stream};
 use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, Gap, GroupSpec, LogAdmin,
-    Redriven, TopicLimits, TopicState, TopicsMode,
+    Purged, Redriven, TopicLimits, TopicState, TopicsMode,
 };
 use crate::api::{Claim, Start};
 use crate::error::LogError;
@@ -34,6 +34,29 @@ impl LogAdmin for SqliteLog {
     ) -> Result<(), LogError> {
         let topic = topic.clone();
         self.ask(|reply| Command::SetLimits(topic, limits, force, reply)).await
+    }
+
+    async fn purge_topic(&self, topic: &Topic, with_dead: bool) -> Result<Purged, LogError> {
+        let step = async |through| {
+            let topic = topic.clone();
+            self.ask(|reply| Command::PurgeTopic(topic, with_dead, through, reply)).await
+        };
+        let PurgeDone { mut purged, mut next } = step(None).await?;
+        if with_dead {
+            purged.dead = self.purge_dead(topic, None).await?;
+        }
+        while next.is_some() {
+            next = step(next).await?.next;
+        }
+        while self.ask(Command::ClearGone).await? {}
+        Ok(purged)
+    }
+
+    async fn remove_topic(&self, topic: &Topic, force: bool) -> Result<Purged, LogError> {
+        let name = topic.clone();
+        let removed = self.ask(|reply| Command::RemoveTopic(name, force, reply)).await?;
+        while self.ask(Command::ClearGone).await? {}
+        Ok(removed)
     }
 
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {

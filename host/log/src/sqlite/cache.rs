@@ -177,6 +177,14 @@ impl Cache {
         self.groups.insert(group.id, group);
     }
 
+    /// Forgets a topic that was deleted.
+    pub(super) fn forget_topic(&mut self, name: &Topic) {
+        if let Some(id) = self.topic_ids.remove(name) {
+            self.topics.remove(&id);
+        }
+        self.tail.forget(name);
+    }
+
     /// Forgets a group that was deleted.
     pub(super) fn forget_group(&mut self, id: u64) {
         if let Some(group) = self.groups.remove(&id) {

@@ -1,13 +1,15 @@
 //! What callers hand to the writer, and how they are answered.
 
-use crate::admin::{Counts, DeadLetterFilter, Declared, Gap, GroupSpec, TopicLimits, TopicsMode};
+use crate::admin::{
+    Counts, DeadLetterFilter, Declared, Gap, GroupSpec, Purged, TopicLimits, TopicsMode,
+};
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement, Start};
 use crate::error::LogError;
 use crate::inspect::TransferRequest;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use windlass_core::{Disposition, Group, MessageId, NewMessage, Topic};
+use windlass_core::{Disposition, Group, MessageId, NewMessage, Sequence, Topic};
 
 /// Where an answer goes. The caller may be gone; then nobody hears it.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, LogError>>;
@@ -26,6 +28,14 @@ pub(super) struct StepDone {
     /// Of so many that were meant.
     pub(super) of: u64,
     pub(super) next: Option<Place>,
+}
+
+/// What a step of a purge did, and up to where the next one goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PurgeDone {
+    /// What the whole purge removes; told by its first step.
+    pub(super) purged: Purged,
+    pub(super) next: Option<Sequence>,
 }
 
 /// Where a sweep of all topics goes on.
@@ -47,6 +57,8 @@ pub(super) enum Command {
     Redrive(Topic, Option<Group>, DeadLetterFilter, Place, Reply<StepDone>),
     PurgeDead(Topic, Option<Group>, Place, Reply<StepDone>),
     SetLimits(Topic, TopicLimits, bool, Reply<()>),
+    PurgeTopic(Topic, bool, Option<Sequence>, Reply<PurgeDone>),
+    RemoveTopic(Topic, bool, Reply<Purged>),
     AddGroup(GroupSpec, Reply<()>),
     RemoveGroup(Topic, Group, bool, Reply<Counts>),
     Seek(Topic, Group, Start, Reply<()>),
@@ -125,6 +137,8 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
             | Self::SetLimits(..)
+            | Self::PurgeTopic(..)
+            | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
             | Self::Seek(..)
             | Self::Transfer(..)
@@ -146,11 +160,13 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
             | Self::SetLimits(..)
+            | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
             | Self::SetRetain(..) => 1,
             Self::Publish(..) => 2,
             Self::Redrive(..)
             | Self::PurgeDead(..)
+            | Self::PurgeTopic(..)
             | Self::Cancel(..)
             | Self::MakeDue(..)
             | Self::Seek(..)
@@ -186,6 +202,8 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
             | Self::SetLimits(..)
+            | Self::PurgeTopic(..)
+            | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
             | Self::Seek(..)
             | Self::Transfer(..)
@@ -218,6 +236,8 @@ impl Command {
             | Self::Seek(_, _, _, reply)
             | Self::AddGroup(_, reply) => refused(reply),
             Self::RemoveGroup(_, _, _, reply) => refused(reply),
+            Self::PurgeTopic(_, _, _, reply) => refused(reply),
+            Self::RemoveTopic(_, _, reply) => refused(reply),
             Self::ReleaseWorker(_, _, _, reply)
             | Self::Cancel(_, _, reply)
             | Self::MakeDue(_, _, reply) => refused(reply),

@@ -1,7 +1,9 @@
 //! Opening a log's file: versions, settings, schema, log time.
 
 use super::checkpoint::WAL_CAP;
+use super::pending::int;
 use super::sql::Args;
+use crate::admin::RETAIN;
 use crate::clock::{Clock, LogTime, SystemClock, offset_after_boot};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
@@ -11,21 +13,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::Timestamp;
+use windlass_core::time::millis;
 
 /// The database's name in the log's folder.
 pub const FILE_NAME: &str = "windlass.db";
 
 /// `Wdls`: marks a file as ours (SQLite's `application_id`).
 const APPLICATION_ID: i64 = 0x5764_6c73;
-const SCHEMA_VERSION: i64 = 5;
+const SCHEMA_VERSION: i64 = 6;
 /// Earlier ones can lose commits when a checkpoint races a commit in WAL mode.
 const SQLITE_OLDEST: [u32; 3] = [3, 51, 3];
 
 /// SQLite's code for a file that is not a database.
 const NOT_A_DATABASE: &str = "26";
-
-const RETAIN_MS: i64 = 5 * 60 * 1_000;
-const RETAIN_MESSAGES: i64 = 10_000;
 
 /// How a log is opened.
 #[derive(Debug, Clone)]
@@ -275,7 +275,7 @@ async fn prepare(
         return Ok(());
     }
     sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *conn).await.map_err(sqlite)?;
-    sqlx::raw_sql("pragma application_id = 1466199155; pragma user_version = 5;")
+    sqlx::raw_sql("pragma application_id = 1466199155; pragma user_version = 6;")
         .execute(&mut *conn)
         .await
         .map_err(sqlite)?;
@@ -283,8 +283,8 @@ async fn prepare(
     let args = Args::default()
         .with(offset)
         .with(options.clock.boot_id())
-        .with(RETAIN_MS)
-        .with(RETAIN_MESSAGES);
+        .with(int(millis(RETAIN.0)))
+        .with(int(RETAIN.1));
     sqlx::query_with(
         "insert into state(id, next_sequence, last_ms, next_slot, offset_ms, boot_id,
            topics_declared, retain_ms, retain_messages) values (1, 1, 0, 1, ?, ?, 0, ?, ?)",

@@ -72,10 +72,15 @@ impl Writer {
         Ok(())
     }
 
-    /// The greatest number of a topic; topics made in this transaction must be written.
+    /// The greatest number of a topic, deleted ones included while something is left of them; topics
+    /// made in this transaction must be written.
     async fn last_topic(&mut self) -> Result<u64, Fail> {
         let (conn, _) = self.parts()?;
-        let row = sqlx::query("select max(id) from topic").fetch_one(conn).await?;
+        let row = sqlx::query(
+            "select max(id) from (select id from topic union all select id from gone_topic)",
+        )
+        .fetch_one(conn)
+        .await?;
         Ok(unsigned(&row, 0)?)
     }
 
@@ -172,6 +177,13 @@ impl Writer {
         }
         let (conn, cache) = self.parts()?;
         let lo = cache.state(conn).await?.next_sequence - 1;
+        let former = super::topics::former(conn, name).await?;
+        if former.is_some() {
+            sqlx::query("delete from former where name = ?")
+                .bind(name.as_str())
+                .execute(conn)
+                .await?;
+        }
         cache.new_topic(TopicRow {
             epoch: 0,
             id: TopicId(id),
@@ -184,7 +196,7 @@ impl Writer {
             stragglers: 0,
             unclaimed: vec![Unclaimed { lo, hi: None, messages: 0, bytes: 0 }],
             floors: Vec::new(),
-            gone: 0,
+            gone: former.map_or(0, |gone| gone.0),
             limits: TopicLimits::default(),
             groups: Vec::new(),
             look_after: 0,

@@ -48,7 +48,7 @@ impl Writer {
         let (conn, cache) = self.parts()?;
         let newest = cache.state(conn).await?.next_sequence - 1;
         let Some(group) = cache.group_row(id) else { return Err(sqlx::Error::RowNotFound.into()) };
-        let (at, dead, cursor) = (group.topic, group.dead, group.cursor.0);
+        let (at, dead) = (group.topic, group.dead);
         if dead > 0 && !force {
             let (topic, group) = (topic.clone(), name.clone());
             return Err(LogError::GroupHasDead { topic, group, dead }.into());
@@ -66,10 +66,21 @@ impl Writer {
             // Nobody reads what is published now, so it is not kept in memory.
             cache.tail.forget(topic);
         }
+        self.take_group_away(id, swept).await?;
+        self.let_go_of(at, swept, leased);
+        self.pending.topics.insert(at);
+        Ok(counts)
+    }
+
+    /// Nobody sees a group any more; what it has is cleared away later.
+    pub(super) async fn take_group_away(&mut self, id: u64, swept: u64) -> Result<(), Fail> {
+        let (conn, cache) = self.parts()?;
+        let Some(group) = cache.group_row(id) else { return Err(sqlx::Error::RowNotFound.into()) };
+        let names = (group.topic_name.clone(), group.name.clone());
         query("insert into gone_grp(id, topic, cursor, swept) values (?, ?, ?, ?)")
             .bind(id.cast_signed())
-            .bind(at.0.cast_signed())
-            .bind(cursor.cast_signed())
+            .bind(group.topic.0.cast_signed())
+            .bind(group.cursor.0.cast_signed())
             .bind(swept.cast_signed())
             .execute(&mut *conn)
             .await?;
@@ -81,34 +92,37 @@ impl Writer {
             query(statement).bind(id.cast_signed()).execute(&mut *conn).await?;
         }
         cache.forget_group(id);
-        self.let_go_of(at, swept, leased);
         self.agenda.set(id, None);
-        self.touched.left.push((topic.clone(), name.clone()));
-        self.pending.topics.insert(at);
-        Ok(counts)
+        self.touched.left.push(names);
+        self.clearing = true;
+        Ok(())
     }
 
-    /// Clears away a step of what deleted groups have left; whether there is more.
+    /// Clears away a step of what deleted groups and topics have left; whether there is more.
     pub(super) async fn clear_gone(&mut self) -> Result<bool, Fail> {
         self.flush().await?;
         let (conn, cache) = self.parts()?;
         let row = query(
             "select g.id, g.topic, g.cursor, g.swept, t.name from gone_grp g
-               join topic t on t.id = g.topic order by g.id limit 1",
+               left join topic t on t.id = g.topic order by g.id limit 1",
         )
         .fetch_optional(&mut *conn)
         .await?;
-        let Some(row) = row else { return Ok(false) };
-        let topic =
-            Topic::new(row.try_get(4)?).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        cache.topic(conn, &topic).await?;
+        let Some(row) = row else { return self.clear_gone_topics().await };
+        let name: Option<String> = row.try_get(4)?;
+        if let Some(name) = &name {
+            let topic = Topic::new(name).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+            cache.topic(conn, &topic).await?;
+        }
         let remains = Remains {
             group: unsigned(&row, 0)?,
             topic: TopicId(unsigned(&row, 1)?),
             cursor: unsigned(&row, 2)?,
             swept: unsigned(&row, 3)?,
         };
-        if self.clear_rows(&remains).await? || self.clear_unread(&remains).await? {
+        // Messages of a deleted topic go all together.
+        if self.clear_rows(&remains).await? || name.is_some() && self.clear_unread(&remains).await?
+        {
             return Ok(true);
         }
         let (conn, _) = self.parts()?;

@@ -1,4 +1,4 @@
--- Schema 5 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
+-- Schema 6 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
 -- message.id = topic << 43 | sequence, so a topic is one range of the table and needs no index.
 
 create table state(
@@ -116,13 +116,24 @@ create table skip(
   primary key(grp, seq)
 ) without rowid;
 
--- Groups that were deleted and whose rows are still to be cleared away.
+-- Groups that were deleted and whose rows are still to be cleared away; a purge leaves one too.
 create table gone_grp(
-  id integer primary key,             -- as it was in grp
+  id integer primary key,             -- as it was in grp; below zero: a purge's
   topic integer not null,
   cursor integer not null,            -- it had still to read what lies behind this,
   swept integer not null              -- of which the sweep had passed by what lies up to here
 );
+
+-- Topics that were deleted and whose messages are still to be cleared away.
+create table gone_topic(
+  id integer primary key              -- as it was in topic, and not used again before
+);
+
+-- Names of deleted topics that no topic has now.
+create table former(
+  name text primary key,
+  gone integer not null               -- the highest sequence they had
+) without rowid;
 
 create table history(
   grp integer not null,

@@ -3,7 +3,7 @@
 
 use super::cache::unsigned;
 use super::rows::TopicId;
-use super::{find, record};
+use super::{find, record, topics};
 use crate::inspect::{READ_BYTES, ReadFrom, ReadGap, ReadMessage, ReadPage, ReadRequest};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
@@ -32,7 +32,7 @@ pub(super) async fn page(
         .await?;
     let (topic, gone) = match &row {
         Some(row) => (Some(TopicId(unsigned(row, 0)?)), Sequence(unsigned(row, 1)?)),
-        None => (None, Sequence(0)),
+        None => (None, topics::former(conn, &request.topic).await?.unwrap_or_default()),
     };
     let at = start(conn, topic, request.from, newest).await?;
     let gap =

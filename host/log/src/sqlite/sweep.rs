@@ -108,7 +108,7 @@ impl Writer {
     }
 
     /// Sweeps what is settled; what is not needed up to `old` goes at once.
-    async fn sweep_settled(
+    pub(super) async fn sweep_settled(
         &mut self,
         topic: TopicId,
         old: Sequence,

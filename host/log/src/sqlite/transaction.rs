@@ -3,8 +3,9 @@
 use super::cache::Cache;
 use super::command::storage_error;
 use super::pending::Pending;
+use super::touched::Touched;
 use super::turnstile::pause;
-use super::writer::{TICK, Touched, Writer};
+use super::writer::{TICK, Writer};
 use crate::error::LogError;
 use sqlx::{Connection, Row, query};
 use std::time::{Duration, Instant};

@@ -14,6 +14,7 @@ use super::pending::Pending;
 use super::rows::TopicId;
 use super::space::Space;
 use super::sweeper::Sweeper;
+use super::touched::Touched;
 use super::turnstile::Turnstile;
 use super::upkeep::exhausted;
 use crate::clock::LogTime;
@@ -25,22 +26,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use windlass_core::{Group, Timestamp, Topic};
+use windlass_core::{Timestamp, Topic};
 
 /// How often a log that stays open looks after itself.
 pub(super) const TICK: Duration = Duration::from_secs(1);
-
-/// What the transaction under way has changed, for waking.
-#[derive(Debug, Default)]
-pub(super) struct Touched {
-    pub(super) topics: BTreeSet<TopicId>,
-    /// Groups that were deleted.
-    pub(super) left: Vec<(Topic, Group)>,
-    /// Groups whose claimers are to come again.
-    pub(super) again: BTreeSet<u64>,
-    /// How many messages were passed into rows of their own.
-    pub(super) set_aside: usize,
-}
 
 /// Whether commits reach the disk before they are answered.
 #[derive(Debug, Clone, Copy)]
@@ -93,8 +82,9 @@ pub(super) struct Writer {
     pub(super) sweeper: Sweeper,
     /// Whether deleted groups may have left something to clear away.
     pub(super) clearing: bool,
-    /// How many messages had been published to topics that somebody waits for.
-    pub(super) seen_published: HashMap<Topic, u64>,
+    /// How many messages had been published to topics that somebody waits for, and the highest
+    /// sequence that was gone.
+    pub(super) seen_published: HashMap<Topic, (u64, u64)>,
     #[cfg(feature = "testing")]
     pub(super) faults: super::faults::Faults,
 }
@@ -307,6 +297,12 @@ impl Writer {
             }
             Command::SetLimits(topic, limits, force, reply) => {
                 outcome(reply, self.set_limits(&topic, limits, force).await)
+            }
+            Command::PurgeTopic(topic, with_dead, through, reply) => {
+                outcome(reply, self.purge_topic(&topic, with_dead, through).await)
+            }
+            Command::RemoveTopic(topic, force, reply) => {
+                outcome(reply, self.remove_topic(&topic, force).await)
             }
             Command::AddGroup(spec, reply) => outcome(reply, self.add_group(spec).await),
             Command::RemoveGroup(topic, group, force, reply) => {

@@ -193,6 +193,8 @@ async fn what_would_write_is_refused() {
         log.make_due(id, None).await.err(),
         log.seek(&on, &of, Start::Latest).await.err(),
         log.set_limits(&on, TopicLimits::default(), true).await.err(),
+        log.purge_topic(&on, true).await.err(),
+        log.remove_topic(&on, true).await.err(),
         log.release_worker(&on, &of, "worker-1").await.err(),
         log.acknowledge_gap(&on, &of).await.err(),
     ] {

@@ -99,6 +99,7 @@ impl From<LogError> for Failure {
             }
             LogError::NoTopic(_)
             | LogError::HoldsMore { .. }
+            | LogError::TopicNotEmpty { .. }
             | LogError::NoGroup { .. }
             | LogError::BusyGroup { .. }
             | LogError::GroupHasDead { .. }
@@ -124,7 +125,7 @@ pub(super) fn next_command(error: &LogError) -> Option<String> {
             let (topic, group) = (shell(topic.as_str()), shell(group.as_str()));
             format!("windlass dlq ls {topic} --group {group}")
         }
-        LogError::HoldsMore { topic, .. } => {
+        LogError::HoldsMore { topic, .. } | LogError::TopicNotEmpty { topic, .. } => {
             format!("windlass topic show {}", shell(topic.as_str()))
         }
         LogError::NoMessage(_) => "windlass tail TOPIC --no-follow".to_owned(),

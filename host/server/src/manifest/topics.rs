@@ -8,12 +8,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 use windlass_core::Topic;
 use windlass_core::policy::DELAY_MAX;
-use windlass_log::{TopicLimits, TopicsMode};
+use windlass_log::{RETAIN, TopicLimits, TopicsMode};
 
 const TOPIC: (&[&str], &[&str]) =
     (&["max-messages", "max-bytes", "dedup-window", "retain", "max-age"], &[]);
-/// Of what is not needed no more than this is kept, whatever `retain` says.
-const RETAIN_MESSAGES: u64 = 10_000;
 
 /// What the manifest says about topics.
 pub(crate) struct Said {
@@ -95,7 +93,7 @@ fn read_limits(section: &Section<'_>) -> TopicLimits {
         max_messages: max_messages.unwrap_or(default.max_messages),
         max_bytes: section.size("max-bytes", 1).unwrap_or(default.max_bytes),
         dedup_window: span("dedup-window").unwrap_or(default.dedup_window),
-        retain: span("retain").map(|span| (span, RETAIN_MESSAGES)),
+        retain: span("retain").map(|span| (span, RETAIN.1)),
         max_age: span("max-age"),
     }
 }

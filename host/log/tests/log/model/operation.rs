@@ -93,6 +93,10 @@ pub(super) enum Asking {
     /// Most messages, most bytes, the dedup window, `max-age`, `retain`, and by force.
     Limit(&'static str, u64, u64, u64, Option<u64>, Option<(u64, u64)>, bool),
     AcknowledgeGap(&'static str, &'static str),
+    /// With its dead letters.
+    PurgeTopic(&'static str, bool),
+    /// By force.
+    RemoveTopic(&'static str, bool),
     Retain(Duration, u64),
 }
 
@@ -150,7 +154,7 @@ impl Operation {
 
 impl Asking {
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
-        match random.random_range(0..41) {
+        match random.random_range(0..43) {
             0..4 => {
                 let n = random.random_range(1..4);
                 Self::DeclareGroups((0..n).map(|_| declaration(random)).collect())
@@ -176,6 +180,8 @@ impl Asking {
                     .then(|| (span(random) * 3, [0, 3, 10][random.random_range(0..3)])),
                 random.random_bool(0.6),
             ),
+            41 => Self::PurgeTopic(topic, random.random_bool(0.4)),
+            42 => Self::RemoveTopic(topic, random.random_bool(0.6)),
             39 => Self::AcknowledgeGap(topic, group(random)),
             30..32 => Self::MakeDue(random.random_range(0..20), one_or_all(random)),
             8 => Self::Purge(topic, one_or_all(random)),

@@ -272,6 +272,8 @@ async fn ask(log: &DynLog, asking: &Asking) -> String {
         Asking::Purge(on, name) => {
             answer(log.purge_dead(&topic(on), name.map(group).as_ref()).await)
         }
+        Asking::PurgeTopic(on, dead) => answer(log.purge_topic(&topic(on), *dead).await),
+        Asking::RemoveTopic(on, force) => answer(log.remove_topic(&topic(on), *force).await),
         Asking::Page(on, name, limit) => pages(log, on, name.map(group), *limit).await,
         Asking::AcknowledgeGap(on, name) => {
             answer(log.acknowledge_gap(&topic(on), &group(name)).await)

@@ -11,8 +11,8 @@ use windlass_log::memory::MemoryLog;
 use windlass_log::{
     Capabilities, Claim, ClaimRequest, Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery,
     Declared, Extended, Extension, Gap, GroupSpec, LogAdmin, LogError, MessageLog, MessageState,
-    Pending, PendingQuery, Published, ReadPage, ReadRequest, Redriven, Settled, Settlement, Start,
-    TopicLimits, TopicState, TopicsMode, TransferRequest, Waiter,
+    Pending, PendingQuery, Published, Purged, ReadPage, ReadRequest, Redriven, Settled, Settlement,
+    Start, TopicLimits, TopicState, TopicsMode, TransferRequest, Waiter,
 };
 
 /// Log time that goes with tokio's.
@@ -169,6 +169,12 @@ impl LogAdmin for FaultyLog {
         force: bool,
     ) -> Result<(), LogError> {
         self.inner.set_limits(topic, limits, force).await
+    }
+    async fn purge_topic(&self, topic: &Topic, with_dead: bool) -> Result<Purged, LogError> {
+        self.inner.purge_topic(topic, with_dead).await
+    }
+    async fn remove_topic(&self, topic: &Topic, force: bool) -> Result<Purged, LogError> {
+        self.inner.remove_topic(topic, force).await
     }
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
         self.inner.topics().await
