@@ -114,6 +114,37 @@ pub async fn what_a_group_has_begun_on_never_grows_too_old(h: &dyn Harness) {
     assert_eq!((found.bytes, found.retained), (0, 0));
 }
 
+/// Not the last one before it, and not the one it has come to: a gap begins behind what was read, and
+/// who has read all has none, though all of it has gone.
+pub async fn what_a_group_has_read_is_never_a_gap(h: &dyn Harness) {
+    let log = h.log();
+    log.set_retain(s(0), 0).await.unwrap();
+    limit(&log, "t", None, Some(100)).await;
+    for name in ["all", "some", "none"] {
+        declare(&log, "t", name, policy(5, s(300))).await;
+    }
+    let published = publish(&log, "t", 5).await;
+    for (name, n) in [("all", 5), ("some", 3)] {
+        for one in claim(&log, "t", name, n).await {
+            ack(&log, &one).await;
+        }
+    }
+    h.advance(s(100)).await;
+    sweep(&log).await;
+    let gap = async |name| {
+        let found = gap(&log, name).await;
+        found.map(|gap| (gap.after.0, gap.through.0, gap.messages))
+    };
+    let at = |n: usize| published[n].sequence.0;
+    assert_eq!(gap("all").await, None);
+    assert_eq!(gap("some").await, Some((at(2), at(4), 2)));
+    assert_eq!(gap("none").await, Some((0, at(4), 5)));
+    assert_eq!(state(&log, "t").await.retained, 0);
+    let new = publish(&log, "t", 1).await;
+    assert_eq!(ids(&claim(&log, "t", "all", 9).await), new);
+    assert_eq!(gap("all").await, None, "what it needs next is there");
+}
+
 /// Gaps of one group grow into one; a quota has room again.
 pub async fn gaps_add_up_until_they_are_acknowledged(h: &dyn Harness) {
     let log = h.log();

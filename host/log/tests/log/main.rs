@@ -7,6 +7,7 @@ mod model;
 mod opening;
 mod power;
 mod readonly;
+mod rows;
 mod space;
 mod sqlite;
 mod sync;
