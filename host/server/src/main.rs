@@ -20,6 +20,7 @@ mod plan;
 mod registry;
 mod replay;
 mod storage;
+mod typed;
 mod wire;
 
 use clap::Parser as _;

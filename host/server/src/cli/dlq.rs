@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::moment::Moment;
 use super::open::{self, LogArgs};
+use super::pages::Pages;
 use super::sheet::Sheet;
 use super::topic::group_name;
 use super::ui::{Ui, clean, shell, span, table};
@@ -161,37 +162,26 @@ pub(super) async fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads page by page until `limit`, or until `each` wants no more. Answers whether more remain.
+/// Reads dead letters until `limit`. Answers whether more remain.
 async fn pages(
     log: &DynLog,
     which: &Which,
     filter: &Filter,
     limit: usize,
-    mut each: impl FnMut(&DeadLetter),
+    each: impl FnMut(&DeadLetter),
 ) -> Result<bool, Failure> {
-    let mut query = DeadLetterQuery {
-        topic: which.topic.clone(),
-        group: which.group.clone(),
-        filter: filter.at(log.now()),
-        after: None,
-        limit: NonZeroUsize::MIN,
+    let filter = filter.at(log.now());
+    let read = async |last: Option<&DeadLetter>, limit| {
+        let query = DeadLetterQuery {
+            topic: which.topic.clone(),
+            group: which.group.clone(),
+            filter: filter.clone(),
+            after: last.map(|last| (last.group.clone(), last.id)),
+            limit,
+        };
+        log.dead_letters(query).await.map_err(|error| which.log.failure(error))
     };
-    let mut left = limit;
-    loop {
-        // One more than is wanted tells whether there are more.
-        let wanted = left.min(PAGE);
-        query.limit = NonZeroUsize::MIN.saturating_add(wanted);
-        let page = log.dead_letters(query.clone()).await.map_err(|e| which.log.failure(e))?;
-        page.iter().take(wanted).for_each(&mut each);
-        if page.len() <= wanted {
-            return Ok(false);
-        }
-        left -= wanted;
-        if left == 0 {
-            return Ok(true);
-        }
-        query.after = page.get(wanted - 1).map(|last| (last.group.clone(), last.id));
-    }
+    Pages { limit, page: PAGE }.each(read, each).await
 }
 
 async fn list(log: &DynLog, args: &LsArgs, ui: &Ui) -> Result<(), Failure> {

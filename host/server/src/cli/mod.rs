@@ -13,6 +13,7 @@ mod message;
 mod moment;
 mod new;
 mod open;
+mod pages;
 mod publish;
 mod replay;
 mod sheet;

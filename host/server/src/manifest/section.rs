@@ -4,6 +4,7 @@
 //! callers' business.
 
 use super::problem::Problems;
+use crate::typed;
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::time::Duration;
@@ -118,24 +119,12 @@ impl<'a> Section<'a> {
 
     /// A span of time such as `"30s"`, within `least` and `most`.
     pub(crate) fn duration(&self, key: &str, least: Duration, most: Duration) -> Option<Duration> {
-        self.parsed(key, |text| match humantime::parse_duration(text) {
-            Err(_) => Err(format!("`{text}` is not a duration such as \"30s\" or \"5m\"")),
-            Ok(span) if span < least || span > most => {
-                Err(format!("`{text}` is not between {} and {}", human(least), human(most)))
-            }
-            Ok(span) => Ok(span),
-        })
+        self.parsed(key, |text| typed::duration(text, least, most))
     }
 
     /// A size such as `"64 MiB"`, at least `least` bytes.
     pub(crate) fn size(&self, key: &str, least: u64) -> Option<u64> {
-        self.parsed(key, |text| match text.parse::<bytesize::ByteSize>() {
-            Err(_) => Err(format!("`{text}` is not a size such as \"64 MiB\"")),
-            Ok(size) if size.0 < least => {
-                Err(format!("`{text}` is less than {}", bytesize::ByteSize(least)))
-            }
-            Ok(size) => Ok(size.0),
-        })
+        self.parsed(key, |text| typed::size(text, least))
     }
 
     /// A whole number of at least 1.
@@ -252,13 +241,4 @@ impl<'a> Section<'a> {
 fn nearest<'n>(text: &str, known: impl Iterator<Item = &'n &'n str>) -> &'n str {
     let distance = |name: &str| strsim::damerau_levenshtein(text, name);
     known.min_by_key(|name| (distance(name), Reverse(name.len()))).map_or("", |name| name)
-}
-
-/// As a person would type it; `humantime` makes months and years of what is said in days.
-fn human(span: Duration) -> String {
-    let days = span.as_secs() / 86_400;
-    if days > 1 && Duration::from_hours(days * 24) == span {
-        return format!("{days} days");
-    }
-    humantime::format_duration(span).to_string()
 }

@@ -2,6 +2,7 @@
 
 use super::super::failure::Failure;
 use super::super::open;
+use super::super::pages::Pages;
 use super::super::ui::{Ui, clean, span, table};
 use super::{Which, called};
 use crate::wire::PendingBody;
@@ -64,36 +65,24 @@ pub(super) async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads page by page until `limit`. Answers whether more remain.
+/// Reads deliveries until `limit`. Answers whether more remain.
 async fn pages(
     log: &DynLog,
     args: &Args,
     limit: usize,
-    mut each: impl FnMut(&Pending),
+    each: impl FnMut(&Pending),
 ) -> Result<bool, Failure> {
     let which = &args.which;
-    let mut query = PendingQuery {
-        topic: which.topic.clone(),
-        group: which.group.clone(),
-        after: args.after,
-        limit: NonZeroUsize::MIN,
+    let read = async |last: Option<&Pending>, limit| {
+        let query = PendingQuery {
+            topic: which.topic.clone(),
+            group: which.group.clone(),
+            after: last.map_or(args.after, |last| Some(last.id)),
+            limit,
+        };
+        log.pending(query).await.map_err(|error| which.log.failure(error))
     };
-    let mut left = limit;
-    loop {
-        // One more than is wanted tells whether there are more.
-        let wanted = left.min(PAGE);
-        query.limit = NonZeroUsize::MIN.saturating_add(wanted);
-        let page = log.pending(query.clone()).await.map_err(|error| which.log.failure(error))?;
-        page.iter().take(wanted).for_each(&mut each);
-        if page.len() <= wanted {
-            return Ok(false);
-        }
-        left -= wanted;
-        if left == 0 {
-            return Ok(true);
-        }
-        query.after = page.get(wanted - 1).map(|last| last.id);
-    }
+    Pages { limit, page: PAGE }.each(read, each).await
 }
 
 fn row(pending: &Pending, now: Timestamp) -> Vec<String> {
