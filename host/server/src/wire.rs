@@ -7,19 +7,20 @@ mod group;
 mod message;
 mod replay;
 mod standing;
+mod topic;
 
 pub(crate) use group::GroupOfTopicBody;
 pub(crate) use message::{GapBody, StreamedBody};
 pub(crate) use replay::TrialBody;
 pub(crate) use standing::{MessageBody, PendingBody};
+pub(crate) use topic::{PurgedBody, TopicBody};
 
 use crate::event::{Delivered, Event, Fate, Figures, Lag};
-use group::GroupBody;
 use message::{ContentBody, HistoryBody};
 use serde::Serialize;
 use std::time::{Duration, UNIX_EPOCH};
-use windlass_core::{AttemptRecord, Timestamp, time};
-use windlass_log::{Counts, DeadLetter, TopicState};
+use windlass_core::{AttemptRecord, time};
+use windlass_log::{Counts, DeadLetter};
 
 /// A point in time as text.
 pub(crate) fn when(ms: u64) -> String {
@@ -49,32 +50,6 @@ impl From<&Counts> for CountsBody {
     fn from(counts: &Counts) -> Self {
         let Counts { ready, delayed, retrying, parked, leased, dead } = *counts;
         Self { ready, delayed, retrying, parked, leased, dead, lag: counts.lag() }
-    }
-}
-
-/// A topic in `topic ls` and `topic show`.
-#[derive(Debug, Serialize)]
-pub(crate) struct TopicBody {
-    topic: String,
-    #[serde(flatten)]
-    counts: CountsBody,
-    bytes: u64,
-    retained: u64,
-    oldest_ms: Option<u64>,
-    groups: Vec<GroupBody>,
-}
-
-impl TopicBody {
-    /// A topic as it stands at `now`.
-    pub(crate) fn new(state: &TopicState, now: Timestamp) -> Self {
-        Self {
-            topic: state.topic.to_string(),
-            counts: (&state.counts).into(),
-            bytes: state.bytes,
-            retained: state.retained,
-            oldest_ms: state.oldest.map(|oldest| time::millis(now.since(oldest))),
-            groups: state.groups.iter().map(GroupBody::from).collect(),
-        }
     }
 }
 

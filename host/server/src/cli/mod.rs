@@ -55,7 +55,7 @@ enum Command {
     ///
     /// Ends with 0 when the handler answered `ok`, else with 1.
     Replay(replay::Args),
-    /// List topics, or show one.
+    /// List, show, make, limit, empty or delete topics.
     #[command(subcommand)]
     Topic(topic::Command),
     /// List, show, add or remove groups, or list what one has pending.

@@ -1,19 +1,46 @@
-//! `windlass topic ls|show`.
+//! `windlass topic ls|show|add|set|purge|rm`.
+//!
+//! Owns listing and showing; limits, and what removes something, are rooms of their own.
+
+mod describe;
+mod limits;
+mod removal;
 
 use super::failure::Failure;
 use super::open::{self, LogArgs};
-use super::ui::{Ui, clean, span, table};
+use super::ui::{Ui, table};
 use crate::wire::TopicBody;
 use bytesize::ByteSize;
-use windlass_core::{Group, Timestamp, Topic};
-use windlass_log::{Counts, TopicState};
+use windlass_core::{Group, Topic};
+use windlass_log::Counts;
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
     /// List all topics with their counts.
     Ls(LsArgs),
-    /// Show one topic and its groups.
+    /// Show one topic: its counts, its limits and its groups.
     Show(ShowArgs),
+    /// Make a topic that is not there yet, with what it may hold.
+    ///
+    /// What is not given is as it is for a topic that a publish makes. A manifest that names the
+    /// topic brings its own limits.
+    Add(limits::AddArgs),
+    /// Set what a topic may hold; what is not given stays.
+    ///
+    /// A limit below what there is to settle is refused, unless it is forced. A manifest that names
+    /// the topic sets its own limits when `windlass dev` starts.
+    Set(limits::SetArgs),
+    /// Remove all messages of a topic but its dead letters.
+    ///
+    /// Claims are void and what waits goes; every group stands behind what was there, and dedup ids
+    /// are forgotten. What is published meanwhile stays. Who reads the topic by `tail` from further
+    /// back is told of a gap.
+    Purge(removal::PurgeArgs),
+    /// Delete a topic with its groups.
+    ///
+    /// One with messages to settle or dead letters stays, unless it is forced. A consumer that still
+    /// reads the topic declares its group anew, and with it the topic: end it first.
+    Rm(removal::RmArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -41,6 +68,10 @@ impl Command {
         match self {
             Self::Ls(args) => args.json,
             Self::Show(args) => args.json,
+            Self::Add(args) => args.json,
+            Self::Set(args) => args.json,
+            Self::Purge(args) => args.json,
+            Self::Rm(args) => args.json,
         }
     }
 }
@@ -49,6 +80,10 @@ pub(super) async fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
     match command {
         Command::Ls(args) => list(&args, ui).await,
         Command::Show(args) => show(&args, ui).await,
+        Command::Add(args) => limits::add(&args, ui).await,
+        Command::Set(args) => limits::set(&args, ui).await,
+        Command::Purge(args) => removal::purge(&args, ui).await,
+        Command::Rm(args) => removal::remove(&args, ui).await,
     }
 }
 
@@ -81,37 +116,10 @@ async fn show(args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
     if ui.json {
         ui.object(&TopicBody::new(&topic, log.now()));
     } else {
-        ui.data(&describe(&topic, log.now()));
+        ui.data(&describe::topic(&topic, log.now()));
     }
     log.close().await;
     Ok(())
-}
-
-fn describe(topic: &TopicState, now: Timestamp) -> String {
-    let oldest = topic.oldest.map_or("-".to_owned(), |oldest| span(now.since(oldest)));
-    let counts = &topic.counts;
-    let mut text = format!(
-        "{}\n  {} to settle, {} in all; the oldest waits for {oldest}\n  {} dead, {} kept behind\n",
-        clean(topic.topic.as_str()),
-        counts.lag(),
-        ByteSize(topic.bytes),
-        counts.dead,
-        topic.retained,
-    );
-    if topic.groups.is_empty() {
-        text.push_str("\nno group reads it");
-        return text;
-    }
-    let head = ["GROUP", "READY", "DELAYED", "RETRYING", "LEASED", "DEAD", "LAG", "PARKED"];
-    let rows = topic.groups.iter().map(|group| {
-        let counts = &group.counts;
-        let mut row = row(group_name(&group.group), counts, counts.lag().to_string());
-        row.push(counts.parked.to_string());
-        row
-    });
-    text.push('\n');
-    text.push_str(&table(&head, rows.collect(), 1));
-    text
 }
 
 fn row(name: String, counts: &Counts, last: String) -> Vec<String> {
