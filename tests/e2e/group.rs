@@ -1,4 +1,4 @@
-//! `windlass group ls|show|add|rm|pending`.
+//! `windlass group ls|show|add|set|seek|rm|pending|release|gap`.
 
 use crate::kit::{Dev, Project, samples, until};
 use serde_json::{Value, json};
@@ -139,4 +139,98 @@ fn pending_tells_who_holds_what_and_what_waits_for_when() {
     dev.signal("INT");
     dev.signal("INT");
     dev.end().must(0, &[]);
+}
+
+#[test]
+fn a_group_is_moved_back_and_forward() {
+    let (project, ids) = with_messages(&["ok", "ok", "ok"]);
+    add(&project, "g", &[]);
+    let seek = |more: &[&str]| {
+        project.json(&[&["group", "seek", "poison", "g", "--to"], more].concat()).remove(0)
+    };
+    for (to, lag) in [
+        (&["latest"][..], 0),
+        (&[ids[1].as_str()], 2),
+        (&[ids[1].as_str(), "--after"], 1),
+        (&["9999-12-31T23:59:59Z"], 0),
+        (&["1h"], 3),
+        (&["earliest"], 3),
+    ] {
+        let moved = seek(to);
+        assert_eq!((&moved["group"], &moved["lag"]), (&json!("g"), &json!(lag)), "{to:?}");
+    }
+    let told = project.run(&["group", "seek", "poison", "g", "--to", "latest"]);
+    told.must(0, &[]);
+    assert_eq!(told.out.trim_end(), "moved group g of poison: 0 to settle");
+    let refused = |args: &[&str], code, parts: &[&str]| {
+        project.run(&[&["group", "seek"], args].concat()).must(code, parts);
+    };
+    refused(&["poison", "h", "--to", "latest"], 1, &["NOGROUP", "windlass group ls poison"]);
+    refused(&["gone", "g", "--to", "latest"], 1, &["there is no topic `gone`"]);
+    refused(&["poison", "g", "--to", "soon"], 2, &["`earliest`, `latest`"]);
+    refused(&["poison", "g", "--to", "latest", "--after"], 2, &["--to ID"]);
+    refused(&["poison", "g"], 2, &["--to"]);
+}
+
+#[test]
+fn parts_of_a_policy_are_set_and_the_rest_stays() {
+    let (project, _) = with_messages(&["ok"]);
+    add(&project, "g", &["--max-attempts", "2", "--lease", "7s", "--start", "latest"]);
+    let set = |more: &[&str]| project.run(&[&["group", "set", "poison"], more].concat());
+    let told = project.json(&["group", "set", "poison", "g", "--in-flight", "9"]).remove(0);
+    assert_eq!((&told["in_flight"], &told["max_attempts"]), (&json!(9), &json!(2)));
+    assert_eq!((&told["lease_ms"], &told["lag"]), (&json!(7_000), &json!(0)), "it stays");
+    set(&["g", "--max-attempts", "3"]).must(0, &[]);
+    assert_eq!(project.json(&["group", "show", "poison", "g"])[0]["max_attempts"], json!(3));
+    set(&["g"]).must(2, &["nothing is given", "--max-attempts N"]);
+    set(&["h", "--in-flight", "9"]).must(1, &["NOGROUP"]);
+    set(&["g", "--lease", "10ms"]).must(2, &["between 1s and"]);
+    assert_eq!(project.json(&["group", "ls", "poison"]).len(), 2);
+}
+
+#[test]
+fn a_gap_is_shown_until_it_is_acknowledged() {
+    let (project, ids) = with_messages(&["ok", "ok"]);
+    add(&project, "g", &[]);
+    let gap =
+        |more: &[&str]| project.json(&[&["group", "gap", "poison", "g"], more].concat()).remove(0);
+    assert_eq!(gap(&[])["gap"], json!(null));
+    project.run(&["group", "gap", "poison", "g"]).must(0, &["group g of poison has no gap"]);
+    project.run(&["topic", "set", "poison", "--max-age", "1s"]).must(0, &[]);
+    let dev = Dev::ready(&project, &[]);
+    until("a gap", || (gap(&[])["gap"]["messages"] == 2).then_some(()));
+    dev.signal("INT");
+    dev.end();
+    let found = gap(&[]);
+    let last = ids[1].split('-').next_back().unwrap();
+    assert_eq!((&found["gap"]["messages"], &found["gap"]["through"]), (&json!(2), &json!(last)));
+    assert!(found["gap"]["at"].is_string() && found["acknowledged"] == json!(false), "{found}");
+    let told = project.run(&["group", "gap", "poison", "g"]);
+    told.must(0, &["next: windlass group gap poison g --acknowledge"]);
+    assert!(told.out.starts_with("2 messages"), "{told:?}");
+    assert_eq!(gap(&["--acknowledge"])["acknowledged"], json!(true));
+    assert_eq!(gap(&["--acknowledge"])["acknowledged"], json!(false));
+    assert_eq!(gap(&[])["gap"], json!(null));
+    project.run(&["group", "gap", "poison", "h"]).must(1, &["NOGROUP"]);
+}
+
+/// A consumer that was killed keeps nobody waiting for its leases.
+#[test]
+fn what_a_dead_worker_held_is_released() {
+    let more = "group = \"g\"\nlease = \"10m\"\nlimits = { wall = \"9m\" }\n";
+    let project = Project::of("poison", &format!("{more}{}", samples("poison", &["sleep:60000"])));
+    let dev = Dev::ready(&project, &[]);
+    until("a lease", || (project.topic("poison")["leased"] == 1).then_some(()));
+    dev.kill();
+    let pending = project.json(&["group", "pending", "poison", "g"]).remove(0);
+    let worker = pending["worker"].as_str().unwrap();
+    let release = ["group", "release", "poison", "g", "--worker"];
+    let nobody = project.run(&[&release[..], &["nobody"]].concat());
+    nobody.must(0, &["holds nothing", "windlass group pending poison g"]);
+    let released = project.json(&[&release[..], &[worker]].concat()).remove(0);
+    assert_eq!((&released["released"], &released["worker"]), (&json!(1), &json!(worker)));
+    let group = project.json(&["group", "show", "poison", "g"]).remove(0);
+    assert_eq!((&group["leased"], &group["lag"]), (&json!(0), &json!(1)));
+    project.run(&["group", "release", "poison", "h", "--worker", "w"]).must(1, &["NOGROUP"]);
+    project.run(&["group", "release", "poison", "g"]).must(2, &["--worker"]);
 }

@@ -9,7 +9,7 @@ mod replay;
 mod standing;
 mod topic;
 
-pub(crate) use group::GroupOfTopicBody;
+pub(crate) use group::{GroupGapBody, GroupOfTopicBody, ReleasedBody};
 pub(crate) use message::{GapBody, StreamedBody};
 pub(crate) use replay::TrialBody;
 pub(crate) use standing::{MessageBody, PendingBody};

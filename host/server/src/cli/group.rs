@@ -1,9 +1,14 @@
-//! `windlass group ls|show|add|rm|pending`.
+//! `windlass group ls|show|add|set|seek|rm|pending|release|gap`.
 //!
-//! Owns listing, showing and removing; declaring one and its deliveries are rooms of their own.
+//! Owns listing, showing and removing; each other command is a room of its own.
 
 mod add;
+mod gap;
 mod pending;
+mod policy;
+mod position;
+mod release;
+mod seek;
 
 use super::failure::Failure;
 use super::open::{self, LogArgs};
@@ -26,6 +31,14 @@ pub(super) enum Command {
     /// It has the default backoff; a manifest that names it later brings its own policy, and leaves
     /// the group where it stands.
     Add(add::Args),
+    /// Set parts of a group's policy; what is not given stays.
+    ///
+    /// A manifest that names the group brings its own policy when `windlass dev` starts.
+    Set(policy::SetArgs),
+    /// Move a group: back to read again, or forward to pass by what it has not settled.
+    ///
+    /// Claims are void and what waits goes. Dead letters stay dead, wherever it moves.
+    Seek(seek::Args),
     /// Remove a group: what it had not settled counts as settled.
     ///
     /// Claims of it are void. A consumer that still runs as this group declares it anew, at its own
@@ -33,6 +46,13 @@ pub(super) enum Command {
     Rm(RmArgs),
     /// List what a group has leased, and what waits for a time or for a key.
     Pending(pending::Args),
+    /// Give back what a worker holds that is gone, without waiting for its leases to end.
+    ///
+    /// The next worker that claims is given it, and no attempt is counted. A worker that is there
+    /// after all has lost its claims: nothing that it does with them counts.
+    Release(release::Args),
+    /// Show what grew too old before a group came to it, or take note of it.
+    Gap(gap::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -105,8 +125,12 @@ impl Command {
             Self::Ls(args) => args.json,
             Self::Show(args) => args.json,
             Self::Add(args) => args.json,
+            Self::Set(args) => args.json,
+            Self::Seek(args) => args.json,
             Self::Rm(args) => args.json,
             Self::Pending(args) => args.json,
+            Self::Release(args) => args.json,
+            Self::Gap(args) => args.json,
         }
     }
 }
@@ -116,6 +140,10 @@ pub(super) async fn run(command: Command, ui: &Ui) -> Result<(), Failure> {
         Command::Ls(args) => list(&args, ui).await,
         Command::Show(args) => show(&args, ui).await,
         Command::Add(args) => add::run(args, ui).await,
+        Command::Set(args) => policy::run(&args, ui).await,
+        Command::Seek(args) => seek::run(&args, ui).await,
+        Command::Release(args) => release::run(&args, ui).await,
+        Command::Gap(args) => gap::run(&args, ui).await,
         Command::Rm(args) => remove(&args, ui).await,
         Command::Pending(args) => pending::run(&args, ui).await,
     }

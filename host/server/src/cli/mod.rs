@@ -58,7 +58,7 @@ enum Command {
     /// List, show, make, limit, empty or delete topics.
     #[command(subcommand)]
     Topic(topic::Command),
-    /// List, show, add or remove groups, or list what one has pending.
+    /// List, show, add, change, move or remove groups, and see to what they have pending.
     #[command(subcommand)]
     Group(group::Command),
     /// Show one message by its id, cancel it, or make it due.

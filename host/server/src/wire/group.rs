@@ -1,9 +1,9 @@
 //! Groups as JSON: their counts and their policy.
 
-use super::CountsBody;
+use super::{CountsBody, when};
 use serde::Serialize;
 use windlass_core::{Backoff, time};
-use windlass_log::GroupState;
+use windlass_log::{Gap, GroupState};
 
 /// A group in `topic show`.
 #[derive(Debug, Serialize)]
@@ -71,4 +71,52 @@ impl From<&Backoff> for BackoffBody {
             jitter: *jitter,
         }
     }
+}
+
+/// A group's gap in `group gap`; null where there is none. Places are the last part of ids.
+#[derive(Debug, Serialize)]
+pub(crate) struct GroupGapBody<'a> {
+    topic: &'a str,
+    group: &'a str,
+    gap: Option<GapOfGroup>,
+    acknowledged: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct GapOfGroup {
+    messages: u64,
+    after: String,
+    through: String,
+    at: String,
+}
+
+impl<'a> GroupGapBody<'a> {
+    /// A gap of a group, and whether it is shown for the last time.
+    pub(crate) fn new(
+        topic: &'a str,
+        group: &'a str,
+        gap: Option<&Gap>,
+        acknowledged: bool,
+    ) -> Self {
+        let gap = gap.map(|gap| GapOfGroup {
+            messages: gap.messages,
+            after: format!("{:016x}", gap.after.0),
+            through: format!("{:016x}", gap.through.0),
+            at: when(gap.at.0),
+        });
+        Self { topic, group, gap, acknowledged }
+    }
+}
+
+/// What `group release` gave back.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReleasedBody<'a> {
+    /// Of this topic.
+    pub topic: &'a str,
+    /// Of this group.
+    pub group: &'a str,
+    /// Who held it.
+    pub worker: &'a str,
+    /// How many deliveries.
+    pub released: u64,
 }
