@@ -76,8 +76,10 @@ impl Writer {
     /// made in this transaction must be written.
     async fn last_topic(&mut self) -> Result<u64, Fail> {
         let (conn, _) = self.parts()?;
+        // One at a time: of a union all rows would be read.
         let row = sqlx::query(
-            "select max(id) from (select id from topic union all select id from gone_topic)",
+            "select max(coalesce((select max(id) from topic), 0),
+                        coalesce((select max(id) from gone_topic), 0))",
         )
         .fetch_one(conn)
         .await?;
