@@ -194,14 +194,19 @@ pub async fn what_the_sweep_had_passed_by_is_purged(h: &dyn Harness) {
     log.sweep().await.unwrap();
     declare(&log, "t", "late", policy(5, s(30))).await;
     assert_eq!(counts(&log, "t", "late").await.0, 5);
+    // Two of them are nobody's but the late one's then.
+    h.advance(s(600)).await;
+    for held in claim(&log, "t", "g", 2).await {
+        ack(&log, &held).await;
+    }
     assert_eq!(purge(&log, false).await.messages, 4);
     let found = state(&log, "t").await;
     assert_eq!((short(found.counts), found.bytes, found.retained), ((0, 0, 0, 1), 0, 0));
     assert_eq!(purge(&log, true).await, Purged { messages: 1, bytes: 3, dead: 1 });
 }
 
-/// More than one step of each kind, with publishers who do not stop: none of what they publish after
-/// the answer is lost, and nothing of before is left.
+/// More than one step of each kind, beside somebody who publishes and handles messages of the same
+/// keys: what is published meanwhile can be handled to the end, nothing of before is left.
 pub async fn a_large_topic_is_purged_under_load(h: &dyn Harness) {
     let log = h.log();
     declare(&log, "t", "g", policy(5, s(30))).await;
@@ -215,33 +220,31 @@ pub async fn a_large_topic_is_purged_under_load(h: &dyn Harness) {
         claim(&log, "t", "g", 100).await;
     }
     assert!(state(&log, "t").await.counts.parked > 5_000);
-    let publisher = tokio::spawn({
+    let beside = tokio::spawn({
         let log = Arc::clone(&log);
         async move {
-            let mut last = Vec::new();
-            for _ in 0..50 {
-                last = publish(&log, "t", 20).await;
+            for i in 0..50 {
+                let key = Some(format!("{}", i % 3));
+                let keyed = NewMessage { key, ..message("t", "x") };
+                log.publish(vec![keyed.clone(), keyed]).await.unwrap();
+                for held in claim(&log, "t", "g", 100).await {
+                    // What was purged meanwhile is lost to its holder.
+                    settle(&log, &held, acked()).await;
+                }
             }
-            last
         }
     });
     assert!(purge(&log, false).await.messages >= 10_001);
     assert_eq!(log.message(before).await.unwrap(), None);
-    publisher.await.unwrap();
-    let counted = state(&log, "t").await;
+    beside.await.unwrap();
     let waiter = log.waiter(&topic("t"), &group("g"));
-    let new = publish(&log, "t", 3).await;
-    assert_eq!(counted.retained, 0);
-    assert!(counted.counts.ready <= 1_000 && counted.counts.parked == 0, "{counted:?}");
-    let mut left = counted.counts.ready + 3;
-    while left > 0 {
+    publish(&log, "t", 3).await;
+    while state(&log, "t").await.counts.lag() > 0 {
         let one = claim_when_woken(&log, &waiter, "t", "g").await;
         assert!(one.message.id > before);
         ack(&log, &one).await;
-        left -= 1;
     }
     assert_eq!(counts(&log, "t", "g").await, (0, 0, 0, 0));
-    assert_eq!(new.len(), 3);
 }
 
 /// Law 22: what one process is answered holds in the other, whatever that had claimed.
