@@ -2,6 +2,7 @@
 
 use crate::api::{Claim, Start};
 use crate::error::LogError;
+use crate::health::{Health, Recount};
 use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
 use crate::waiter::Waiter;
 use async_trait::async_trait;
@@ -361,6 +362,12 @@ pub trait LogAdmin: Send + Sync {
 
     /// Sets how long what is not needed is kept: so long, or so many a topic, what comes first.
     async fn set_retain(&self, span: Duration, messages: u64) -> Result<(), LogError>;
+
+    /// What the log says of itself: settings, files, clocks.
+    async fn health(&self) -> Result<Health, LogError>;
+
+    /// Counts all rows again now, and tells which kept figures differ. Others go on meanwhile.
+    async fn recount(&self) -> Result<Recount, LogError>;
 
     /// Writes out what is on its way and closes. Later calls answer [`LogError::Closed`].
     async fn close(&self);

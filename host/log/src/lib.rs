@@ -17,6 +17,7 @@ pub mod admin;
 pub mod api;
 pub mod clock;
 mod error;
+pub mod health;
 pub mod inspect;
 pub mod memory;
 pub mod sqlite;
@@ -35,6 +36,7 @@ pub use api::{
     Settled, Settlement, Start,
 };
 pub use error::LogError;
+pub use health::{ClockHealth, Drift, FileHealth, Health, Recount, UNREAD_LONG};
 pub use inspect::{
     MessageState, Pending, PendingQuery, Place, ReadFrom, ReadGap, ReadMessage, ReadPage,
     ReadRequest, Standing, TransferRequest,

@@ -30,6 +30,7 @@ use crate::api::{
 };
 use crate::clock::{Clock, LogTime, offset_after_boot};
 use crate::error::LogError;
+use crate::health::{ClockHealth, Health, Recount};
 use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
@@ -325,6 +326,21 @@ impl LogAdmin for MemoryLog {
 
     async fn set_retain(&self, span: Duration, messages: u64) -> Result<(), LogError> {
         self.act(|state, _, _| state.retain = (span, messages))
+    }
+
+    async fn health(&self) -> Result<Health, LogError> {
+        let clock = self.time.clock();
+        let (wall_ms, boot_id) = (clock.wall_ms(), clock.boot_id());
+        self.act(|_, at, _| Health {
+            capabilities: self.capabilities(),
+            clock: ClockHealth { now: at.now, wall_ms, boot_id, this_boot: true },
+            file: None,
+            recount: None,
+        })
+    }
+
+    async fn recount(&self) -> Result<Recount, LogError> {
+        self.act(|state, at, _| state.recount(at.now))
     }
 
     async fn close(&self) {

@@ -27,6 +27,7 @@ mod gather;
 mod grant;
 mod groups;
 mod heads;
+mod health;
 mod keys;
 mod known;
 mod letters;
@@ -38,6 +39,7 @@ mod purge;
 mod quota;
 mod readonly;
 mod record;
+mod recount;
 mod redrive;
 mod removal;
 mod repair;
@@ -71,15 +73,18 @@ use crate::api::{
 };
 use crate::clock::{Clock, LogTime, SystemClock};
 use crate::error::LogError;
+use crate::health::Recount;
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
 use command::{Command, Reply, storage_error};
+use health::Chores;
 use open::Location;
 use sqlx::query;
 use sqlx::sqlite::SqliteConnection;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use windlass_core::{Group, NewMessage, Timestamp, Topic};
@@ -99,6 +104,9 @@ pub struct SqliteLog {
     writer: Mutex<Option<JoinHandle<()>>>,
     waiters: Arc<Waiters>,
     time: LogTime,
+    chores: Arc<Chores>,
+    /// The last recount that was made unasked.
+    recounted: std::sync::Mutex<Option<Recount>>,
 }
 
 impl SqliteLog {
@@ -108,6 +116,7 @@ impl SqliteLog {
         let (conn, time) = open::open(&place, &options).await?;
         let nonce = getrandom::u64().map_err(|_| OpenError::Random)?;
         let waiters = Arc::new(Waiters::default());
+        let chores = Arc::new(Chores::default());
         let (commands, queue) = mpsc::channel(QUEUE);
         let writer = writer::Writer::new(
             place.clone(),
@@ -115,12 +124,28 @@ impl SqliteLog {
             time.clone(),
             nonce,
             waiters.clone(),
+            chores.clone(),
             &options,
         );
         let writer = Mutex::new(Some(tokio::spawn(writer.run(queue))));
         let commands = Some(commands);
         let (closed, reader) = (AtomicBool::new(false), Mutex::new(None));
-        Ok(Arc::new(Self { place, commands, closed, reader, writer, waiters, time }))
+        let recounted = std::sync::Mutex::default();
+        let log = Arc::new(Self {
+            place,
+            commands,
+            closed,
+            reader,
+            writer,
+            waiters,
+            time,
+            chores,
+            recounted,
+        });
+        if options.serve {
+            tokio::spawn(recount::now_and_then(Arc::downgrade(&log)));
+        }
+        Ok(log)
     }
 
     /// Opens the log in `folder` to be read only: nothing is written there, not even what SQLite
@@ -142,7 +167,19 @@ impl SqliteLog {
         tokio::spawn(readonly::wake(Arc::downgrade(&waiters)));
         let closed = AtomicBool::new(false);
         let (reader, writer) = (Mutex::new(None), Mutex::new(None));
-        Ok(Arc::new(Self { place, commands: None, closed, reader, writer, waiters, time }))
+        let (chores, recounted) = (Arc::default(), std::sync::Mutex::default());
+        let commands = None;
+        Ok(Arc::new(Self {
+            place,
+            commands,
+            closed,
+            reader,
+            writer,
+            waiters,
+            time,
+            chores,
+            recounted,
+        }))
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, LogError> {
@@ -162,13 +199,23 @@ impl SqliteLog {
         &self,
         read: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T> + Clone,
     ) -> Result<T, LogError> {
+        Ok(self.read_timed(read).await?.0)
+    }
+
+    /// The same, and how long the snapshot lasted.
+    async fn read_timed<T>(
+        &self,
+        read: impl AsyncFnOnce(&mut SqliteConnection) -> sqlx::Result<T> + Clone,
+    ) -> Result<(T, Duration), LogError> {
         let mut slot = self.reader.lock().await;
         let ended = self.commands.as_ref().is_some_and(mpsc::Sender::is_closed);
         if ended || self.closed.load(Ordering::Acquire) {
             return Err(LogError::Closed);
         }
+        let since = Instant::now();
         if self.commands.is_none() {
             let result = readonly::read(&self.place, read).await;
+            let result = result.map(|value| (value, since.elapsed()));
             return result.map_err(|error| storage_error("reading failed", error));
         }
         let result = async {
@@ -176,12 +223,14 @@ impl SqliteLog {
                 Some(conn) => conn,
                 None => self.place.connect_reader().await?,
             };
+            let since = Instant::now();
             query("begin").execute(&mut conn).await?;
             let value = read(&mut conn).await?;
             query("commit").execute(&mut conn).await?;
+            let took = since.elapsed();
             // Only a connection that came through whole is used again.
             *slot = Some(conn);
-            Ok(value)
+            Ok((value, took))
         }
         .await;
         result.map_err(|error| storage_error("reading failed", error))

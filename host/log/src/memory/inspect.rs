@@ -3,6 +3,7 @@
 use super::group::GroupLog;
 use super::state::State;
 use crate::error::LogError;
+use crate::health::{Drift, Recount};
 use crate::inspect::{MessageState, Pending, PendingQuery, Place, Standing};
 use windlass_core::{History, MessageId, Timestamp};
 
@@ -35,6 +36,27 @@ impl State {
             message: topic.messages.get(&id.sequence).cloned(),
             groups: groups.collect(),
         })
+    }
+
+    /// Counts again what is kept beside what it counts: the size of what each topic stores.
+    pub(super) fn recount(&self, now: Timestamp) -> Recount {
+        let mut done = Recount { at: now, ..Recount::default() };
+        for topic in self.by_name.values().map(|place| &self.topics[*place]) {
+            let found: u64 = topic.messages.values().map(|message| message.size()).sum();
+            done.topics += 1;
+            done.groups += topic.groups.len() as u64;
+            done.rows += topic.messages.len() as u64;
+            if found != topic.bytes {
+                done.drift.push(Drift {
+                    topic: topic.name.clone(),
+                    group: None,
+                    figure: "stored bytes",
+                    kept: topic.bytes.cast_signed(),
+                    found: found.cast_signed(),
+                });
+            }
+        }
+        done
     }
 
     /// The place of the topic that holds a message.

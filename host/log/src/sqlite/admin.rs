@@ -1,17 +1,19 @@
 //! The operator's side of the door: what reads one snapshot, and what the writer is asked to do.
 
 use super::command::{Command, Place, PurgeDone};
-use super::{SqliteLog, counts, deliveries, letters, show, stream};
+use super::{SqliteLog, counts, deliveries, health, letters, recount, show, stream};
 use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, Gap, GroupSpec, LogAdmin,
     Purged, Redriven, TopicLimits, TopicState, TopicsMode,
 };
-use crate::api::{Claim, Start};
+use crate::api::{Claim, MessageLog, Start};
 use crate::error::LogError;
+use crate::health::{ClockHealth, Health, Recount};
 use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
 use crate::waiter::Waiter;
 use async_trait::async_trait;
 use sqlx::Connection;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use windlass_core::{Group, MessageId, Topic};
@@ -190,6 +192,27 @@ impl LogAdmin for SqliteLog {
 
     async fn set_retain(&self, span: Duration, messages: u64) -> Result<(), LogError> {
         self.ask(|reply| Command::SetRetain(span, messages, reply)).await
+    }
+
+    async fn health(&self) -> Result<Health, LogError> {
+        let read = self.read(async |conn| health::read(conn, &self.place, &self.chores).await);
+        let (file, boot_id) = read.await?;
+        let clock = self.time.clock();
+        Ok(Health {
+            capabilities: self.capabilities(),
+            clock: ClockHealth {
+                now: self.time.now(),
+                wall_ms: clock.wall_ms(),
+                this_boot: boot_id == clock.boot_id(),
+                boot_id,
+            },
+            file: Some(file),
+            recount: self.recounted.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        })
+    }
+
+    async fn recount(&self) -> Result<Recount, LogError> {
+        recount::Recounter::asked(self).run().await
     }
 
     async fn close(&self) {

@@ -82,11 +82,9 @@ struct Said {
 
 impl Checkpoints {
     pub(super) fn new(place: &Location) -> Self {
-        let mut wal = place.file.as_os_str().to_owned();
-        wal.push("-wal");
         Self {
             place: place.clone(),
-            wal: wal.into(),
+            wal: place.wal(),
             written: 0,
             signs: Arc::default(),
             work: Work::Idle(None),
@@ -117,25 +115,26 @@ impl Checkpoints {
         }
     }
 
-    /// Between two transactions: begins a checkpoint that is due, or ends one.
-    pub(super) async fn go_on(&mut self, writer: &mut SqliteConnection) {
+    /// Between two transactions: begins a checkpoint that is due, or ends one; whether one has ended
+    /// well.
+    pub(super) async fn go_on(&mut self, writer: &mut SqliteConnection) -> bool {
         let done = match &mut self.work {
             Work::Idle(conn) if self.written >= EVERY => {
                 self.written = 0;
                 self.signs.behind.store(false, Ordering::Relaxed);
                 let (place, conn, signs) = (self.place.clone(), conn.take(), self.signs.clone());
                 self.work = Work::Running(tokio::spawn(passes(place, conn, signs)));
-                return;
+                return false;
             }
             Work::Running(task)
                 if task.is_finished() || self.signs.behind.load(Ordering::Relaxed) =>
             {
                 match tokio::time::timeout(PAUSE, task).await {
                     Ok(done) => done.unwrap_or((None, Ok(Reached::Hindrance))),
-                    Err(_) => return,
+                    Err(_) => return false,
                 }
             }
-            Work::Idle(_) | Work::Running(_) => return,
+            Work::Idle(_) | Work::Running(_) => return false,
         };
         let (conn, reached) = done;
         self.work = Work::Idle(conn);
@@ -154,8 +153,10 @@ impl Checkpoints {
             Err(error) => {
                 self.tell(&error);
                 self.written = self.written.max(EVERY - AGAIN);
+                return false;
             }
         }
+        true
     }
 
     /// The rest, between two commits; whether the next commit can begin the log anew. Nothing here

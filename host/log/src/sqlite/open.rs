@@ -128,6 +128,13 @@ impl Location {
         Self { folder: folder.to_owned(), file: folder.join(FILE_NAME) }
     }
 
+    /// What is committed and not yet in the database lies here.
+    pub(super) fn wal(&self) -> PathBuf {
+        let mut name = self.file.as_os_str().to_owned();
+        name.push("-wal");
+        name.into()
+    }
+
     fn options(&self) -> SqliteConnectOptions {
         SqliteConnectOptions::new()
             .filename(&self.file)

@@ -101,7 +101,10 @@ impl Writer {
             self.checkpoints.look();
         }
         if let Some(conn) = &mut self.conn {
-            self.checkpoints.go_on(conn).await;
+            let ended = self.checkpoints.go_on(conn).await;
+            if ended {
+                self.chores.checkpointed(self.time.now());
+            }
         }
         self.syncing.doubted |= self.checkpoints.take_doubt();
     }

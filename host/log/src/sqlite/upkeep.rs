@@ -126,6 +126,7 @@ impl Writer {
         }
         self.commit().await?;
         self.after_commit();
+        self.chores.swept(now);
         if self.sweeper.next().is_some_and(|at| at <= now) {
             // Not done; whoever waits with a command has a turn in between.
             self.tick_at = now;

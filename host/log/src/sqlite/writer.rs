@@ -9,6 +9,7 @@ use super::cache::Cache;
 use super::checkpoint::Checkpoints;
 use super::command::{Answer, Command, Fail, answer, split};
 use super::gather::gather;
+use super::health::Chores;
 use super::open::{Location, OpenOptions};
 use super::pending::Pending;
 use super::rows::TopicId;
@@ -75,6 +76,8 @@ pub(super) struct Writer {
     pub(super) turnstile: Turnstile,
     pub(super) checkpoints: Checkpoints,
     pub(super) space: Space,
+    /// Told of what was done unasked.
+    pub(super) chores: Arc<Chores>,
     pub(super) serve: bool,
     pub(super) tick_at: Timestamp,
     /// Topics of the groups written last.
@@ -96,6 +99,7 @@ impl Writer {
         time: LogTime,
         nonce: u64,
         waiters: Arc<Waiters>,
+        chores: Arc<Chores>,
         options: &OpenOptions,
     ) -> Self {
         let serve = options.serve;
@@ -121,6 +125,7 @@ impl Writer {
             turnstile,
             checkpoints,
             space: Space::default(),
+            chores,
             serve,
             tick_at,
             settled_topics: BTreeSet::new(),

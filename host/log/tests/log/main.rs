@@ -7,6 +7,7 @@ mod model;
 mod opening;
 mod power;
 mod readonly;
+mod recount;
 mod rows;
 mod space;
 mod sqlite;

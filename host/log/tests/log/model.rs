@@ -17,16 +17,18 @@ use windlass_log::memory::MemoryOptions;
 
 /// How many operations before a difference are told.
 const TAIL: usize = 30;
+/// After so many operations all rows are counted again.
+const RECOUNT_EVERY: usize = 10;
 
 /// Runs so many operations on both logs. The trace, or the first difference as a text to read.
 pub(crate) async fn run_model(
     seed: u64,
     operations: usize,
-    a: &dyn Harness,
-    b: &dyn Harness,
+    first: &dyn Harness,
+    second: &dyn Harness,
 ) -> Result<Vec<String>, String> {
     let mut random = StdRng::seed_from_u64(seed);
-    let (mut a, mut b) = (Side::new(a).await, Side::new(b).await);
+    let (mut a, mut b) = (Side::new(first).await, Side::new(second).await);
     let mut trace: Vec<String> = Vec::with_capacity(operations);
     for n in 0..operations {
         let operation = Operation::draw(&mut random, a.claims());
@@ -40,6 +42,15 @@ pub(crate) async fn run_model(
                 return Err(format!(
                     "{tail}\nseed {seed}, operation {n}: {what} differ\n{difference}"
                 ));
+            }
+        }
+        if n % RECOUNT_EVERY == 0 {
+            for harness in [first, second] {
+                let drift = harness.log().recount().await.unwrap().drift;
+                if !drift.is_empty() {
+                    let tail = trace[trace.len().saturating_sub(TAIL)..].join("\n");
+                    return Err(format!("{tail}\nseed {seed}, operation {n}: {drift:#?}"));
+                }
             }
         }
     }

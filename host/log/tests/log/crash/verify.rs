@@ -159,6 +159,7 @@ pub(super) async fn verify(folder: &Path, account: &mut Account) {
     let needed: u64 = sizes.values().sum();
     assert_eq!(kit::state(&log, IN).await.bytes, needed, "bytes of what some group needs");
     drain_sends(&log, account).await;
+    assert_eq!(log.recount().await.unwrap().drift, [], "kept counts and rows");
     account.check(&live, &dead);
     log.close().await;
     check_file(folder).await;

@@ -70,6 +70,10 @@ async fn look(folder: &Path, account: &Account, wrong: &mut Vec<Wrong>) -> Resul
     wrong.extend(account.check(&found));
     old_tokens(&log, account, &claims, wrong).await?;
     work(&log, account, wrong).await?;
+    let drift = log.recount().await.map_err(failed("a recount"))?.drift;
+    if !drift.is_empty() {
+        wrong.push(Wrong::Broken(format!("kept counts and rows differ: {drift:?}")));
+    }
     log.close().await;
     check_file(folder).await.map_err(failed("SQLite's own check"))
 }

@@ -10,9 +10,10 @@ use windlass_log::clock::Clock;
 use windlass_log::memory::MemoryLog;
 use windlass_log::{
     Capabilities, Claim, ClaimRequest, Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery,
-    Declared, Extended, Extension, Gap, GroupSpec, LogAdmin, LogError, MessageLog, MessageState,
-    Pending, PendingQuery, Published, Purged, ReadPage, ReadRequest, Redriven, Settled, Settlement,
-    Start, TopicLimits, TopicState, TopicsMode, TransferRequest, Waiter,
+    Declared, Extended, Extension, Gap, GroupSpec, Health, LogAdmin, LogError, MessageLog,
+    MessageState, Pending, PendingQuery, Published, Purged, ReadPage, ReadRequest, Recount,
+    Redriven, Settled, Settlement, Start, TopicLimits, TopicState, TopicsMode, TransferRequest,
+    Waiter,
 };
 
 /// Log time that goes with tokio's.
@@ -244,6 +245,12 @@ impl LogAdmin for FaultyLog {
     }
     async fn sweep(&self) -> Result<u64, LogError> {
         self.inner.sweep().await
+    }
+    async fn health(&self) -> Result<Health, LogError> {
+        self.inner.health().await
+    }
+    async fn recount(&self) -> Result<Recount, LogError> {
+        self.inner.recount().await
     }
     async fn set_retain(&self, span: Duration, messages: u64) -> Result<(), LogError> {
         self.inner.set_retain(span, messages).await
