@@ -20,6 +20,7 @@ mod dedup;
 mod deliveries;
 #[cfg(feature = "testing")]
 mod faults;
+mod files;
 mod find;
 mod floors;
 mod fresh;
@@ -77,6 +78,7 @@ use crate::health::Recount;
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
 use command::{Command, Reply, storage_error};
+use files::FileId;
 use health::Chores;
 use open::Location;
 use sqlx::query;
@@ -100,7 +102,8 @@ pub struct SqliteLog {
     commands: Option<mpsc::Sender<Command>>,
     /// A log that is only read was closed.
     closed: AtomicBool,
-    reader: Mutex<Option<SqliteConnection>>,
+    /// With the file it has open.
+    reader: Mutex<Option<(SqliteConnection, FileId)>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     waiters: Arc<Waiters>,
     time: LogTime,
@@ -219,9 +222,10 @@ impl SqliteLog {
             return result.map_err(|error| storage_error("reading failed", error));
         }
         let result = async {
+            let there = FileId::of(&self.place);
             let mut conn = match slot.take() {
-                Some(conn) => conn,
-                None => self.place.connect_reader().await?,
+                Some((conn, opened)) if Some(opened) == there => conn,
+                _ => self.place.connect_reader().await?,
             };
             let since = Instant::now();
             query("begin").execute(&mut conn).await?;
@@ -229,7 +233,7 @@ impl SqliteLog {
             query("commit").execute(&mut conn).await?;
             let took = since.elapsed();
             // Only a connection that came through whole is used again.
-            *slot = Some(conn);
+            *slot = there.map(|opened| (conn, opened));
             Ok((value, took))
         }
         .await;

@@ -225,7 +225,7 @@ impl LogAdmin for SqliteLog {
         if let Some(writer) = self.writer.lock().await.take() {
             let _ended = writer.await;
         }
-        if let Some(conn) = self.reader.lock().await.take() {
+        if let Some((conn, _)) = self.reader.lock().await.take() {
             let _nothing_to_lose = conn.close().await;
         }
     }

@@ -6,7 +6,6 @@
 //! hole, and a power loss takes it, acknowledged or not. Written again, with the same bytes, it is
 //! on the disk with the next sync.
 
-use super::open::Location;
 use super::writer::Writer;
 use sqlx::raw_sql;
 use std::fs::OpenOptions;
@@ -20,7 +19,7 @@ impl Writer {
     /// Writes the file again, and syncs it. Under the write lock, so that nobody appends to it or
     /// begins it anew meanwhile; the connection is in no transaction.
     pub(super) async fn write_again(&mut self) -> Result<(), sqlx::Error> {
-        let wal = wal_of(&self.place);
+        let wal = self.place.wal();
         let Some(conn) = &mut self.conn else { return Err(sqlx::Error::PoolClosed) };
         raw_sql("begin immediate").execute(&mut *conn).await?;
         let written = tokio::task::spawn_blocking(move || write_same(&wal)).await;
@@ -32,12 +31,6 @@ impl Writer {
 }
 
 /// SQLite takes no locks on this file, so that it may be opened beside.
-fn wal_of(place: &Location) -> PathBuf {
-    let mut name = place.file.clone().into_os_string();
-    name.push("-wal");
-    name.into()
-}
-
 fn write_same(wal: &PathBuf) -> io::Result<()> {
     let file = match OpenOptions::new().read(true).write(true).open(wal) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

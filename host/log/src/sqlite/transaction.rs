@@ -2,6 +2,7 @@
 
 use super::cache::Cache;
 use super::command::storage_error;
+use super::files::FileId;
 use super::pending::Pending;
 use super::touched::Touched;
 use super::turnstile::pause;
@@ -18,7 +19,31 @@ const GRACE: Duration = Duration::from_secs(3);
 /// How long to wait for a broken connection to close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Whether commits reach the disk before they are answered.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not by itself")]
+pub(super) struct Syncing {
+    /// Whether the connection syncs its commits now.
+    pub(super) on: bool,
+    /// An unsynced transaction did what must be on the disk before its answer.
+    pub(super) owed: bool,
+    /// Something was committed unsynced.
+    pub(super) behind: bool,
+    /// A sync has failed: what lies in SQLite's log file is to be written again.
+    pub(super) doubted: bool,
+}
+
 impl Writer {
+    /// Connects again after a failure.
+    pub(super) async fn connect(&mut self) -> Result<(), sqlx::Error> {
+        if self.conn.is_none() {
+            self.opened = FileId::of(&self.place);
+            self.conn = Some(self.place.connect_writer().await?);
+            self.syncing.on = true;
+        }
+        Ok(())
+    }
+
     /// Takes the write lock and looks whether somebody else has committed.
     pub(super) async fn begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {
         self.turnstile.enter().await;
@@ -38,10 +63,7 @@ impl Writer {
     async fn try_begin(&mut self, synced: bool) -> Result<(), sqlx::Error> {
         #[cfg(feature = "testing")]
         let synced = synced && !self.faults.never_sync.load(std::sync::atomic::Ordering::Relaxed);
-        if self.conn.is_none() {
-            self.conn = Some(self.place.connect_writer().await?);
-            self.syncing.on = true;
-        }
+        self.connect().await?;
         if self.syncing.doubted {
             self.write_again().await?;
         }
@@ -71,6 +93,7 @@ impl Writer {
         // In one string: an error of any statement, COMMIT's too, is this call's error.
         script.add("commit");
         script.run(conn).await?;
+        FileId::check(self.opened, &self.place)?;
         self.syncing.behind |= !self.syncing.on;
         self.checkpoints.committed(std::mem::take(&mut self.pending.written_bytes));
         Ok(())

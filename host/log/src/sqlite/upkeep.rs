@@ -192,10 +192,7 @@ impl Writer {
 
     /// Reads what other processes have changed. Outside a transaction, so only good for waking.
     async fn refresh(&mut self) -> Result<(), Fail> {
-        if self.conn.is_none() {
-            self.conn = Some(self.place.connect_writer().await?);
-            self.syncing.on = true;
-        }
+        self.connect().await?;
         let (conn, cache) = self.parts()?;
         let row = query("pragma data_version").fetch_one(&mut *conn).await?;
         let moved = cache.seen(row.try_get(0)?);

@@ -8,6 +8,7 @@ use super::bell::Bell;
 use super::cache::Cache;
 use super::checkpoint::Checkpoints;
 use super::command::{Answer, Command, Fail, answer, split};
+use super::files::FileId;
 use super::gather::gather;
 use super::health::Chores;
 use super::open::{Location, OpenOptions};
@@ -16,6 +17,7 @@ use super::rows::TopicId;
 use super::space::Space;
 use super::sweeper::Sweeper;
 use super::touched::Touched;
+use super::transaction::Syncing;
 use super::turnstile::Turnstile;
 use super::upkeep::exhausted;
 use crate::clock::LogTime;
@@ -32,20 +34,6 @@ use windlass_core::{Timestamp, Topic};
 /// How often a log that stays open looks after itself.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
-/// Whether commits reach the disk before they are answered.
-#[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each is true or not by itself")]
-pub(super) struct Syncing {
-    /// Whether the connection syncs its commits now.
-    pub(super) on: bool,
-    /// An unsynced transaction did what must be on the disk before its answer.
-    pub(super) owed: bool,
-    /// Something was committed unsynced.
-    pub(super) behind: bool,
-    /// A sync has failed: what lies in SQLite's log file is to be written again.
-    pub(super) doubted: bool,
-}
-
 /// Tells everybody who waits when the writer ends, whatever ends it.
 struct Last(Arc<Waiters>);
 
@@ -59,6 +47,8 @@ impl Drop for Last {
 pub(super) struct Writer {
     pub(super) place: Location,
     pub(super) conn: Option<SqliteConnection>,
+    /// The file it has open.
+    pub(super) opened: Option<FileId>,
     pub(super) syncing: Syncing,
     /// Another process has committed, and the waiters have not heard of it.
     pub(super) foreign: bool,
@@ -107,9 +97,11 @@ impl Writer {
         let turnstile = Turnstile::new(&place.folder);
         let checkpoints = Checkpoints::new(&place);
         let tick_at = time.now();
+        let opened = FileId::of(&place);
         Self {
             place,
             conn: Some(conn),
+            opened,
             syncing: Syncing { on: true, owed: false, behind: false, doubted: false },
             foreign: false,
             grace_until: Timestamp(0),
