@@ -12,11 +12,23 @@ pub struct Faults {
     pub failing_commits: Arc<AtomicU32>,
     /// What `pragma synchronous` said at each commit: 1 is NORMAL, 2 is FULL.
     pub commits: Arc<Mutex<Vec<i64>>>,
+    /// So many of the next steps that cut the file fail.
+    pub failing_cuts: Arc<AtomicU32>,
+    /// How many steps that cut the file were begun.
+    pub cuts: Arc<AtomicU32>,
     /// Every commit with synchronous = NORMAL: what a power loss then takes shows that a test sees it.
     pub never_sync: Arc<AtomicBool>,
 }
 
 impl Faults {
+    /// A step that cuts the file is begun; whether it is to fail.
+    pub(super) fn cut(&self) -> bool {
+        let one_less = |left: u32| left.checked_sub(1);
+        let order = Ordering::Relaxed;
+        self.cuts.fetch_add(1, order);
+        self.failing_cuts.fetch_update(order, order, one_less).is_ok()
+    }
+
     /// Looks at the connection before a COMMIT; whether that is to fail.
     pub(super) async fn before_commit(&self, conn: &mut SqliteConnection) -> sqlx::Result<bool> {
         let row = query("pragma synchronous").fetch_one(&mut *conn).await?;
