@@ -3,6 +3,7 @@
 #![allow(clippy::cast_precision_loss, reason = "counts of tests")]
 
 mod crash;
+mod gone;
 mod model;
 mod opening;
 mod power;
