@@ -245,6 +245,7 @@ macro_rules! conformance {
                 dead_letters_stay_dead_wherever_a_group_moves
                 a_moved_group_forgets_what_waited
                 a_moved_group_takes_over_what_it_reads
+                a_dead_letter_that_a_group_was_moved_back_before_counts_once
             }
             topics {
                 a_topic_with_messages_goes_only_by_force

@@ -147,3 +147,17 @@ pub async fn a_moved_group_takes_over_what_it_reads(h: &dyn Harness) {
     assert!(matches!(error, LogError::NoGroup { .. }), "{error}");
     assert!(log.claim(request("t", "g", 1)).await.unwrap().is_empty());
 }
+
+/// It is dead, and what the group has still to pass by, and one message all the same.
+pub async fn a_dead_letter_that_a_group_was_moved_back_before_counts_once(h: &dyn Harness) {
+    let (log, published) = started(h, 4).await;
+    for held in claim(&log, "t", "g", 2).await {
+        ack(&log, &held).await;
+    }
+    let buried = bury_one(&log, "t", "g").await;
+    assert_eq!(buried, published[2]);
+    assert_eq!(state(&log, "t").await.retained, 2);
+    seek(&log, "g", Start::At(buried)).await;
+    let found = state(&log, "t").await;
+    assert_eq!((found.counts.ready, found.counts.dead, found.retained), (1, 1, 2));
+}

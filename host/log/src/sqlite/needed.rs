@@ -85,7 +85,7 @@ pub(super) async fn needed(
         let rows = waiting.due + waiting.retrying + waiting.delayed + waiting.parked;
         needed.messages += rows + group.leased;
         needed.bytes += waiting.bytes + group.leased_bytes;
-        needed.dead_only = group.dead + dead_there;
+        needed.dead_only = group.dead;
         let lowest = query(
             "select min(s) from (select min(seq) as s from waiting where grp = ?1
                                  union all select min(lo) from lease where grp = ?1)",
