@@ -2,12 +2,12 @@
 
 use super::Harness;
 use super::kit::{
-    ack, acked, bury_one, claim, claim_one, counts, dead, declare, group, ids, policy, publish,
-    retried, s, settle, state, topic, until_counts, woken,
+    ack, acked, bury_one, claim, claim_one, counts, dead, declare, group, ids, message, policy,
+    publish, retried, s, settle, state, topic, until_counts, woken,
 };
 use crate::{DynLog, LogError, Place, Settled};
 use std::num::NonZeroU32;
-use windlass_core::{Disposition, GroupPolicy, MessageId, Timestamp};
+use windlass_core::{Disposition, GroupPolicy, MessageId, NewMessage, Timestamp};
 
 async fn cancel(log: &DynLog, id: MessageId, name: Option<&str>) -> u64 {
     log.cancel(id, name.map(group).as_ref()).await.unwrap()
@@ -175,4 +175,24 @@ pub async fn a_cancelled_message_is_let_go(h: &dyn Harness) {
     assert_eq!(cancel(&log, published[0], None).await, 1);
     assert_eq!(log.message(published[0]).await.unwrap(), None);
     assert_eq!(state(&log, "t").await.retained, 0);
+}
+
+/// It has its time, and a group that starts before it, but it is not there.
+pub async fn a_delayed_message_that_was_cancelled_and_removed_is_not_counted(h: &dyn Harness) {
+    let log = h.log();
+    declare(&log, "t", "g", policy(5, s(30))).await;
+    let late = NewMessage { delay: Some(s(600)), ..message("t", "late") };
+    let late = log.publish(vec![late]).await.unwrap()[0].id;
+    publish(&log, "t", 1).await;
+    assert_eq!(cancel(&log, late, None).await, 1);
+    ack(&log, &claim_one(&log, "t", "g").await).await;
+    log.set_retain(s(0), 0).await.unwrap();
+    log.sweep().await.unwrap();
+    log.sweep().await.unwrap();
+    assert_eq!(log.message(late).await.unwrap(), None);
+    let more = publish(&log, "t", 1).await;
+    declare(&log, "t", "other", policy(5, s(30))).await;
+    assert_eq!(counts(&log, "t", "other").await, (1, 0, 0, 0));
+    assert_eq!(ids(&claim(&log, "t", "other", 9).await), more);
+    assert_eq!(counts(&log, "t", "other").await, (0, 0, 1, 0));
 }

@@ -170,6 +170,7 @@ macro_rules! conformance {
                 a_message_or_group_that_is_not_there_is_named
                 a_waiting_message_is_made_due
                 a_cancelled_message_is_let_go
+                a_delayed_message_that_was_cancelled_and_removed_is_not_counted
             }
             probe {
                 a_probe_takes_new_ones_then_the_least_tried

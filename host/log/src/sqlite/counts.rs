@@ -219,14 +219,18 @@ async fn group_rows(
             .fetch_one(&mut *conn)
             .await?;
         let skips = unsigned(&marks, 0)?;
+        // What was removed before its time, as nobody needed it any more, has its row until then.
         let later = query(
-            "select count(*) from delayed d where d.topic = ? and d.due > ? and d.seq > ?
-                and not exists (select 1 from skip s where s.grp = ? and s.seq = d.seq)",
+            "select count(*) from delayed d where d.topic = ?1 and d.due > ?2 and d.seq > ?3
+                and not exists (select 1 from skip s where s.grp = ?4 and s.seq = d.seq)
+                and (d.seq > (select gone from topic where id = ?1)
+                  or exists (select 1 from message where id = ?5 + d.seq))",
         )
         .bind(topic.0.cast_signed())
         .bind(now.0.cast_signed())
         .bind(unsigned(&row, 2)?.cast_signed())
         .bind(id.cast_signed())
+        .bind(topic.rowid(Sequence(0)))
         .fetch_one(&mut *conn)
         .await?;
         let later = unsigned(&later, 0)?;
