@@ -10,6 +10,7 @@
     reason = "a test ends where something is not as it should be"
 )]
 
+mod again;
 mod child;
 mod commit;
 mod figures;
@@ -71,7 +72,7 @@ pub(super) fn seed() -> u64 {
 }
 
 /// A number from the environment, or a default.
-pub(super) fn number(name: &str, default: u64) -> u64 {
+pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |given| {
         given.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{given}`"))
     })

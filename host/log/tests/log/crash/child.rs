@@ -4,6 +4,7 @@ use super::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::num::NonZeroU32;
+use windlass_core::time::millis;
 use windlass_log::DeadLetterFilter;
 use windlass_log::{Claim, LogError, Settlement};
 
@@ -90,7 +91,9 @@ async fn consume(log: DynLog, mut dice: StdRng, group: &'static str) {
         }
         for claim in &claims {
             let payload = String::from_utf8_lossy(&claim.message.data);
-            say(&format!("claimed {} {group} {payload} {}", claim.message.id, claim.attempt));
+            let until = claim.lease_until.0;
+            let from = until - millis(LEASE);
+            say(&format!("claimed {} {group} {payload} {from} {until}", claim.message.id));
         }
         let settlements: Vec<_> =
             claims.iter().filter_map(|claim| settlement(&mut dice, claim, group)).collect();
@@ -109,22 +112,35 @@ async fn consume(log: DynLog, mut dice: StdRng, group: &'static str) {
     }
 }
 
-/// What to do with a claim; nothing: its lease ends. An ack is announced before it is asked for.
+/// What to do with a claim; nothing: its lease ends. It is announced before it is asked for.
 fn settlement(dice: &mut StdRng, claim: &Claim, group: &str) -> Option<Settlement> {
     let id = claim.message.id;
+    let means = |what| say(&format!("means {id} {group} {what}"));
     let disposition = match dice.random_range(0..100) {
         0..70 => {
-            say(&format!("means-ack {id} {group}"));
+            means("ack");
             let send = |n| {
                 let text = format!("{id} {group} {n}");
                 NewMessage::new(Topic::new(OUT).unwrap(), text.into_bytes())
             };
             Disposition::Ack { sends: (0..sends_of(id.sequence.0)).map(send).collect() }
         }
-        70..82 => kit::retried(Duration::from_millis(dice.random_range(0..50))),
-        82..88 => Disposition::DeadLetter,
-        88..95 => Disposition::Release,
-        _ => return None,
+        70..82 => {
+            means("retry");
+            kit::retried(Duration::from_millis(dice.random_range(0..50)))
+        }
+        82..88 => {
+            means("dead-letter");
+            Disposition::DeadLetter
+        }
+        88..95 => {
+            means("release");
+            Disposition::Release
+        }
+        _ => {
+            means("leave");
+            return None;
+        }
     };
     Some(kit::settlement(claim.token, disposition))
 }

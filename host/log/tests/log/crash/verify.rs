@@ -1,5 +1,6 @@
 //! What the children were told, and whether the log agrees.
 
+use super::again::Again;
 use super::child::{GROUPS, IN, OUT, SENDS, SINK, declare, sends_of};
 use super::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -26,6 +27,7 @@ pub(super) struct Account {
     sent: PerGroup<HashMap<MessageId, BTreeSet<u64>>>,
     newest_of_earlier_runs: Option<MessageId>,
     claims: u64,
+    again: Again,
     died: u64,
 }
 
@@ -36,6 +38,7 @@ fn group_at(name: &str) -> usize {
 impl Account {
     pub(super) fn new_run(&mut self) {
         self.newest_of_earlier_runs = self.published.keys().next_back().copied();
+        self.again.new_run();
     }
 
     pub(super) fn enter(&mut self, said: &[&str]) {
@@ -52,9 +55,16 @@ impl Account {
                 let known = self.acked[at()].contains(&id());
                 assert!(!known, "given again after its ack was answered: {said:?}");
                 self.claims += 1;
+                let at_ms = |said: &str| said.parse().unwrap();
+                self.again.claimed(at(), id(), at_ms(said[4]), at_ms(said[5]));
                 self.see(id(), said[3]);
             }
-            "means-ack" => drop(self.meant[at()].insert(id())),
+            "means" => {
+                self.again.means(at(), id(), said[3]);
+                if said[3] == "ack" {
+                    self.meant[at()].insert(id());
+                }
+            }
             "acked" => drop(self.acked[at()].insert(id())),
             _ => panic!("a child's call failed: {said:?}"),
         }
@@ -116,8 +126,13 @@ impl Account {
         let acked: usize = self.acked.iter().map(HashSet::len).sum();
         let sent: usize = self.sent.iter().map(HashMap::len).sum();
         let (published, claims, died) = (self.published.len(), self.claims, self.died);
-        let sent = sent as u64 * SENDS;
-        format!("{published} published, {claims} claims, {acked} acks, {sent} sends, {died} dead")
+        let (unheard, sent) = (self.seen.len().saturating_sub(published), sent as u64 * SENDS);
+        format!(
+            "{published} publishes acknowledged and none lost, {unheard} stored unheard, \
+             {claims} claims, {acked} acks and none given again, none skipped, {sent} sends, \
+             {died} dead; {}",
+            self.again.summary()
+        )
     }
 
     /// A test that killed idle children would show nothing.
