@@ -88,10 +88,14 @@ impl LogTime {
     }
 }
 
+/// Ids say log time in 13 digits, which end in the year 2286.
+pub(crate) const END: Timestamp = Timestamp(10_000_000_000_000);
+
 /// The offset for the first opening of a boot: log time goes on from the greater of the wall clock
-/// and the last log time stored.
+/// and the last log time stored. A wall clock that no id could say is not believed.
 pub(crate) fn offset_after_boot(clock: &dyn Clock, last: Timestamp) -> i64 {
-    let start = clock.wall_ms().max(last.0);
+    let wall = Some(clock.wall_ms()).filter(|wall| *wall < END.0).unwrap_or_default();
+    let start = wall.max(last.0);
     i64::try_from(start).unwrap_or(i64::MAX) - i64::try_from(clock.boot_ms()).unwrap_or(i64::MAX)
 }
 

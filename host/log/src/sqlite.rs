@@ -185,6 +185,14 @@ impl SqliteLog {
         }))
     }
 
+    /// How far log time is ahead of the wall clock. Much of it comes from a boot at a bad hour: log
+    /// time never goes back, so it stays ahead when the hour is right again. Ids tell that time, and
+    /// spans are as long as ever.
+    #[must_use]
+    pub fn ahead_of_wall(&self) -> Duration {
+        self.time.now().since(Timestamp(self.time.clock().wall_ms()))
+    }
+
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, LogError> {
         let Some(commands) = &self.commands else {
             let closed = self.closed.load(Ordering::Acquire);

@@ -291,10 +291,13 @@ macro_rules! conformance {
             }
             time {
                 wall_steps_touch_neither_leases_nor_retries
+                wall_steps_touch_neither_delays_nor_windows_nor_ages
                 log_time_never_goes_back_over_a_reboot
                 a_reboot_touches_neither_leases_nor_retries
+                a_log_time_far_ahead_stays_there_and_goes_on
                 time_goes_on_while_the_log_is_closed
                 two_processes_agree_on_the_time
+                two_processes_agree_on_the_time_of_a_new_boot
                 two_processes_never_hold_the_same_message
                 one_process_settles_what_the_other_claimed
                 two_processes_agree_on_counts_and_groups

@@ -1,13 +1,18 @@
 //! Laws 20 to 22: log time, reboots, and several processes on one log.
 
 use super::kit::{
-    ack, acked, bury_one, claim, claim_one, counts, dead, declare, ids, policy, publish, retried,
-    s, settle, spec, topic,
+    ack, acked, bury_one, claim, claim_one, counts, dead, declare, group, ids, message, policy,
+    publish, retried, s, settle, spec, state, topic,
 };
 use super::{Harness, skip};
-use crate::DeadLetterFilter;
-use crate::{Declared, LogError, Settled};
+use crate::clock::Clock;
+use crate::{DeadLetterFilter, Declared, DynLog, LogError, Settled, TopicLimits};
 use std::time::Duration;
+use windlass_core::NewMessage;
+
+/// In milliseconds.
+const HOUR: i64 = 3_600_000;
+const TEN_YEARS: i64 = 10 * 365 * 24 * HOUR;
 
 /// W20: an hour either way, over a reopen too.
 pub async fn wall_steps_touch_neither_leases_nor_retries(h: &dyn Harness) {
@@ -33,6 +38,48 @@ pub async fn wall_steps_touch_neither_leases_nor_retries(h: &dyn Harness) {
         let ended = claim(&log, "t", "g", 2).await;
         assert_eq!(ids(&ended), [claims[1].message.id]);
         h.advance(s(30)).await;
+    }
+}
+
+/// An hour either way, over a crash too: delays, dedup windows and `max-age` go by log time.
+pub async fn wall_steps_touch_neither_delays_nor_windows_nor_ages(h: &dyn Harness) {
+    let Some(clock) = h.clock() else {
+        return skip("wall_steps_touch_neither_delays_nor_windows_nor_ages", "no clock to step");
+    };
+    for (on, step) in [("a", HOUR), ("b", -HOUR), ("c", -HOUR), ("d", HOUR)] {
+        let log = h.log();
+        declare(&log, on, "g", policy(5, s(30))).await;
+        declare(&log, on, "slow", policy(5, s(30))).await;
+        let (dedup_window, max_age) = (s(300), Some(s(1_200)));
+        let limits = TopicLimits { dedup_window, max_age, ..TopicLimits::default() };
+        log.set_limits(&topic(on), limits).await.unwrap();
+        let (delay, dedup_id) = (Some(s(600)), Some("x".to_owned()));
+        let late = NewMessage { delay, dedup_id, ..message(on, "late") };
+        let first = log.publish(vec![late.clone()]).await.unwrap()[0];
+        let slow = async |log: &DynLog| {
+            log.sweep().await.unwrap();
+            let found = state(log, on).await;
+            found.groups.iter().find(|state| state.group == group("slow")).unwrap().gap
+        };
+        clock.step_wall(step);
+        let log = h.crash().await;
+        h.advance(s(299)).await;
+        let again = log.publish(vec![late.clone()]).await.unwrap()[0];
+        assert_eq!((again.id, again.duplicate), (first.id, true), "{on}");
+        clock.step_wall(-step);
+        h.advance(s(300)).await;
+        assert!(claim(&log, on, "g", 1).await.is_empty(), "{on}: 599 s");
+        clock.step_wall(step);
+        let log = h.reopen().await;
+        h.advance(s(1)).await;
+        ack(&log, &claim_one(&log, on, "g").await).await;
+        let later = log.publish(vec![late]).await.unwrap()[0];
+        assert!(!later.duplicate && later.id > first.id, "{on}: the window is over");
+        h.advance(s(599)).await;
+        assert_eq!(slow(&log).await, None, "{on}: 1,199 s");
+        clock.step_wall(-step);
+        h.advance(s(2)).await;
+        assert_eq!(slow(&log).await.map(|gap| gap.messages), Some(1), "{on}");
     }
 }
 
@@ -80,6 +127,40 @@ pub async fn a_reboot_touches_neither_leases_nor_retries(h: &dyn Harness) {
     assert_eq!(claim_one(&log, "t", "g").await.message.id, claims[1].message.id);
 }
 
+/// A boot at a bad hour, ten years ahead, during which something was published: log time stays
+/// there when the hour is right again, and goes on by the boot clock. Only what is shown as the
+/// time of publish is the wall's.
+pub async fn a_log_time_far_ahead_stays_there_and_goes_on(h: &dyn Harness) {
+    let Some(clock) = h.clock().filter(|_| h.log().capabilities().durable) else {
+        return skip("a_log_time_far_ahead_stays_there_and_goes_on", "does not survive a boot");
+    };
+    let before = publish(&h.log(), "t", 1).await[0];
+    clock.step_wall(TEN_YEARS);
+    clock.reboot("boot-2");
+    let log = h.reopen().await;
+    declare(&log, "t", "g", policy(5, s(30))).await;
+    let ahead = publish(&log, "t", 1).await[0];
+    assert!(ahead.millis >= before.millis.after(Duration::from_millis(TEN_YEARS.unsigned_abs())));
+    clock.step_wall(-TEN_YEARS);
+    for (boot, crash) in [("boot-3", true), ("boot-4", false)] {
+        clock.reboot(boot);
+        let log = if crash { h.crash().await } else { h.reopen().await };
+        let now = log.now();
+        assert!(now >= ahead.millis && now < ahead.millis.after(s(120)), "{boot}: it stays");
+        let right = publish(&log, "t", 1).await[0];
+        assert!(right > ahead && right.to_string() > ahead.to_string());
+        let wall = clock.wall_ms();
+        let claims = claim(&log, "t", "g", 9).await;
+        assert_eq!(claims.last().unwrap().message.published_at, wall, "shown as it is");
+        h.advance(s(29)).await;
+        assert!(claim(&log, "t", "g", 9).await.is_empty());
+        h.advance(s(1)).await;
+        assert_eq!(ids(&claim(&log, "t", "g", 9).await), ids(&claims));
+        assert_eq!(log.now(), now.after(s(30)));
+        h.advance(s(30)).await;
+    }
+}
+
 /// The boot clock runs on; a lease that ended meanwhile has ended.
 pub async fn time_goes_on_while_the_log_is_closed(h: &dyn Harness) {
     declare(&h.log(), "t", "g", policy(5, s(30))).await;
@@ -115,6 +196,28 @@ pub async fn two_processes_agree_on_the_time(h: &dyn Harness) {
     assert!(claim(&other, "t", "g", 1).await.is_empty());
     h.advance(Duration::from_millis(500)).await;
     assert_eq!(claim_one(&other, "t", "g").await.attempt, 2);
+}
+
+/// Law 21: the first to open after a boot sets log time, for all; the wall's steps after that are
+/// nobody's.
+pub async fn two_processes_agree_on_the_time_of_a_new_boot(h: &dyn Harness) {
+    let Some(clock) = h.clock().filter(|_| h.log().capabilities().durable) else {
+        return skip("two_processes_agree_on_the_time_of_a_new_boot", "does not survive it");
+    };
+    let last = publish(&h.log(), "t", 1).await[0];
+    clock.step_wall(HOUR);
+    clock.reboot("boot-2");
+    let log = h.crash().await;
+    clock.step_wall(-2 * HOUR);
+    let Some(other) = h.second_process().await else {
+        return skip("two_processes_agree_on_the_time_of_a_new_boot", "one process only");
+    };
+    assert_eq!(log.now(), other.now());
+    assert!(log.now() >= last.millis.after(Duration::from_millis(HOUR.unsigned_abs())));
+    let (one, two) = (publish(&log, "t", 1).await[0], publish(&other, "t", 1).await[0]);
+    assert!(last < one && one < two);
+    h.advance(s(5)).await;
+    assert_eq!(log.now(), other.now());
 }
 
 /// Law 22: interleaved, each claims, settles, publishes.

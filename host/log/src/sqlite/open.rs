@@ -4,7 +4,7 @@ use super::checkpoint::WAL_CAP;
 use super::pending::int;
 use super::sql::Args;
 use crate::admin::RETAIN;
-use crate::clock::{Clock, LogTime, SystemClock, offset_after_boot};
+use crate::clock::{Clock, END, LogTime, SystemClock, offset_after_boot};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous,
 };
@@ -250,11 +250,20 @@ pub(super) async fn open(
     check_version(&mut first).await.map_err(|e| place.sqlite(e))??;
     prepare(place, &mut first, options).await?;
     let offset = log_offset(place, &mut first, options.clock.as_ref()).await?;
+    let time = LogTime::new(options.clock.clone(), offset);
+    check_time(place, time.now())?;
     // While the first is there no other process can be the last to leave, which would hold the file
     // to itself for a moment; the writer does not wait for that.
     let writer = place.connect_writer().await.map_err(|e| place.sqlite(e))?;
     first.close().await.map_err(|e| place.sqlite(e))?;
-    Ok((writer, LogTime::new(options.clock.clone(), offset)))
+    Ok((writer, time))
+}
+
+/// A log beyond the end of time could give nobody an id that rises.
+fn check_time(place: &Location, time: Timestamp) -> Result<(), OpenError> {
+    let what = "its time lies behind the year 2286";
+    let damaged = OpenError::Damaged { path: place.file.clone(), what };
+    if time < END { Ok(()) } else { Err(damaged) }
 }
 
 /// Checks the file's marks, and lays the schema in an empty one.
@@ -358,7 +367,9 @@ async fn log_offset(
         conn.execute("rollback").await.map_err(sqlite)?;
         return Ok(offset);
     }
-    let offset = offset_after_boot(clock, Timestamp(u64::try_from(last).unwrap_or(0)));
+    let last = Timestamp(u64::try_from(last).unwrap_or(0));
+    check_time(place, last)?;
+    let offset = offset_after_boot(clock, last);
     let args = Args::default().with(offset).with(boot_id);
     sqlx::query_with("update state set offset_ms = ?, boot_id = ? where id = 1", args.done())
         .execute(&mut *conn)

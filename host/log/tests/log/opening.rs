@@ -2,7 +2,10 @@
 
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::{NewMessage, Topic};
+use windlass_log::clock::TestClock;
 use windlass_log::sqlite::{FILE_NAME, OpenError, OpenOptions, SqliteLog};
 use windlass_log::{LogAdmin, MessageLog};
 
@@ -75,6 +78,67 @@ async fn another_programs_file_is_refused_and_left_alone() {
     std::fs::write(folder.path().join(FILE_NAME), &garbage).unwrap();
     assert!(matches!(open(folder.path(), true).await, Err(OpenError::Foreign(_))));
     assert_eq!(std::fs::read_to_string(folder.path().join(FILE_NAME)).unwrap(), garbage);
+}
+
+/// A time that ids cannot say would be there for good: it is not written, and not gone on from.
+#[tokio::test]
+async fn a_time_beyond_all_ids_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::default());
+    let open = async || {
+        let clock = Arc::<TestClock>::clone(&clock);
+        let options = OpenOptions { create: true, clock, ..OpenOptions::default() };
+        SqliteLog::open(folder.path(), options).await
+    };
+    open().await.unwrap().close().await;
+    // A wall clock at its end: the log goes on without it.
+    clock.step_wall(i64::MAX);
+    clock.reboot("boot-2");
+    let log = open().await.unwrap();
+    assert!(log.now().0 < 1_800_000_000_000, "{}", log.now());
+    log.close().await;
+    let mut file = file(folder.path()).await;
+    for damage in [
+        "update state set last_ms = 9223372036854775807, boot_id = 'other'",
+        "update state set last_ms = 1, offset_ms = 9223372036854775807, boot_id = 'boot-2'",
+    ] {
+        sqlx::query(damage).execute(&mut file).await.unwrap();
+        let state = "select last_ms || ' ' || offset_ms || boot_id from state";
+        let before: String = sqlx::query_scalar(state).fetch_one(&mut file).await.unwrap();
+        let error = open().await.unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+        let after: String = sqlx::query_scalar(state).fetch_one(&mut file).await.unwrap();
+        assert_eq!(after, before);
+    }
+    file.close().await.unwrap();
+}
+
+/// What an operator is to be told of a boot at a bad hour.
+#[tokio::test]
+async fn how_far_log_time_is_ahead_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(TestClock::default());
+    let open = async || {
+        let clock = Arc::<TestClock>::clone(&clock);
+        let options = OpenOptions { create: true, clock, ..OpenOptions::default() };
+        SqliteLog::open(folder.path(), options).await.unwrap()
+    };
+    let log = open().await;
+    assert_eq!(log.ahead_of_wall(), Duration::ZERO);
+    log.close().await;
+    clock.step_wall(3_600_000);
+    clock.reboot("boot-2");
+    let log = open().await;
+    log.publish(vec![NewMessage::new(Topic::new("t").unwrap(), "x")]).await.unwrap();
+    assert_eq!(log.ahead_of_wall(), Duration::ZERO, "the hour is taken for the right one");
+    log.close().await;
+    clock.step_wall(-3_600_000);
+    clock.reboot("boot-3");
+    let log = open().await;
+    assert_eq!(log.ahead_of_wall(), Duration::from_hours(1));
+    clock.step_wall(7_200_000);
+    assert_eq!(log.ahead_of_wall(), Duration::ZERO, "behind is not ahead");
+    log.close().await;
 }
 
 /// one folder an environment; two folders share nothing.
