@@ -17,6 +17,8 @@ mod figures;
 mod kills;
 mod processes;
 mod verify;
+mod worker;
+mod workers;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
