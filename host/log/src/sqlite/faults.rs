@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What is to go wrong.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// So many of the next commits fail in SQLite itself.
+    /// So many of the next commits go through before any of them fails.
+    pub spared_commits: Arc<AtomicU32>,
+    /// So many of the commits after these fail in SQLite itself.
     pub failing_commits: Arc<AtomicU32>,
     /// What `pragma synchronous` said at each commit: 1 is NORMAL, 2 is FULL.
     pub commits: Arc<Mutex<Vec<i64>>>,
@@ -35,6 +37,9 @@ impl Faults {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner).push(row.try_get(0)?);
         let one_less = |left: u32| left.checked_sub(1);
         let order = Ordering::Relaxed;
+        if self.spared_commits.fetch_update(order, order, one_less).is_ok() {
+            return Ok(false);
+        }
         Ok(self.failing_commits.fetch_update(order, order, one_less).is_ok())
     }
 }

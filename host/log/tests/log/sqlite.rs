@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use sqlx::{ConnectOptions, Connection};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use windlass_core::MessageId;
 use windlass_log::DynLog;
 use windlass_log::clock::TestClock;
 use windlass_log::conformance::Harness;
-use windlass_log::sqlite::{FILE_NAME, OpenOptions, SqliteLog};
+use windlass_log::sqlite::{FILE_NAME, Faults, OpenOptions, SqliteLog};
 
 /// A log in a folder of its own, on a clock that stands still.
 pub(crate) struct SqliteHarness {
@@ -16,6 +17,7 @@ pub(crate) struct SqliteHarness {
     clock: Arc<TestClock>,
     log: Mutex<Arc<SqliteLog>>,
     serve: bool,
+    faults: Faults,
 }
 
 impl SqliteHarness {
@@ -23,22 +25,31 @@ impl SqliteHarness {
         Self::with(true).await
     }
 
-    /// A log that does nothing by itself.
-    pub(crate) async fn quiet() -> Self {
-        Self::with(false).await
+    /// A log that does nothing by itself and whose commits can be made to fail. Nothing is synced:
+    /// no power is lost here.
+    pub(crate) async fn faulty() -> (Self, Faults) {
+        let harness = Self::with(false).await;
+        harness.faults.never_sync.store(true, Ordering::Relaxed);
+        let faults = harness.faults.clone();
+        (harness, faults)
     }
 
     async fn with(serve: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::default());
         let clock = Arc::new(TestClock::default());
-        let log = open(&folder, &clock, serve).await;
-        Self { folder, clock, log: Mutex::new(log), serve }
+        let log = open(&folder, &clock, serve, &faults).await;
+        Self { folder, clock, log: Mutex::new(log), serve, faults }
     }
 }
 
-async fn open(folder: &TempDir, clock: &Arc<TestClock>, serve: bool) -> Arc<SqliteLog> {
-    let clock = Arc::<TestClock>::clone(clock);
-    let options = OpenOptions { create: true, serve, clock, ..OpenOptions::default() };
+async fn open(
+    folder: &TempDir,
+    clock: &Arc<TestClock>,
+    serve: bool,
+    faults: &Faults,
+) -> Arc<SqliteLog> {
+    let (clock, faults) = (Arc::<TestClock>::clone(clock), faults.clone());
+    let options = OpenOptions { create: true, serve, clock, faults };
     SqliteLog::open(folder.path(), options).await.unwrap()
 }
 
@@ -54,13 +65,13 @@ impl Harness for SqliteHarness {
     }
 
     async fn crash(&self) -> DynLog {
-        let log = open(&self.folder, &self.clock, self.serve).await;
+        let log = open(&self.folder, &self.clock, self.serve, &self.faults).await;
         *self.log.lock().unwrap() = Arc::clone(&log);
         log
     }
 
     async fn second_process(&self) -> Option<DynLog> {
-        Some(open(&self.folder, &self.clock, self.serve).await)
+        Some(open(&self.folder, &self.clock, self.serve, &self.faults).await)
     }
 
     fn clock(&self) -> Option<&TestClock> {

@@ -2,6 +2,7 @@
 
 use rand::RngExt;
 use rand::rngs::StdRng;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Topics of a run: one is another's subtopic, the last one is rarely there.
@@ -119,6 +120,8 @@ pub(super) enum Operation {
     Ask(Asking),
     Reopen,
     Crash,
+    /// Everything is settled and removed; only where a log has grown.
+    Clear,
 }
 
 impl Operation {
@@ -152,7 +155,74 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// Whether it may be tried while a commit fails. Opening and passing time are not asked for.
+    pub(super) fn may_fail(&self) -> bool {
+        match self {
+            Self::Publish(_)
+            | Self::Claim { .. }
+            | Self::Settle(_)
+            | Self::Extend(_)
+            | Self::Ask(_) => true,
+            Self::Advance(_) | Self::StepWall(_) | Self::Reopen | Self::Crash | Self::Clear => {
+                false
+            }
+        }
+    }
+
+    pub(super) fn is_claim(&self) -> bool {
+        matches!(self, Self::Claim { .. })
+    }
+
+    /// The topics it names; `claimed_on` are those of the claims.
+    pub(super) fn topics(&self, claimed_on: &[&'static str]) -> BTreeSet<&'static str> {
+        let of = |drafts: &[Draft]| drafts.iter().map(|draft| draft.topic).collect::<Vec<_>>();
+        let all = || TOPICS.into();
+        match self {
+            Self::Publish(drafts) => of(drafts).into_iter().collect(),
+            Self::Claim { topic, .. } => [*topic].into(),
+            Self::Settle(settlings) => {
+                let sent = settlings.iter().flat_map(|(_, what, _)| match what {
+                    Settling::Ack(drafts) => of(drafts),
+                    Settling::Retry { .. } | Settling::DeadLetter | Settling::Release => Vec::new(),
+                });
+                settlings.iter().map(|(claim, ..)| claimed_on[*claim]).chain(sent).collect()
+            }
+            Self::Extend(extensions) => {
+                extensions.iter().map(|(claim, _)| claimed_on[*claim]).collect()
+            }
+            Self::Ask(asking) => asking.topic().map_or_else(all, |topic| [topic].into()),
+            Self::Advance(_) | Self::StepWall(_) => ["t"].into(),
+            Self::Reopen | Self::Crash | Self::Clear => all(),
+        }
+    }
+}
+
 impl Asking {
+    /// The one topic it names; none where there are several or it cannot be told.
+    fn topic(&self) -> Option<&'static str> {
+        match self {
+            Self::Redrive(topic, ..)
+            | Self::Purge(topic, _)
+            | Self::Read(topic, ..)
+            | Self::Page(topic, ..)
+            | Self::Seek(topic, ..)
+            | Self::Transfer(topic, ..)
+            | Self::ReleaseWorker(topic, _)
+            | Self::Limit(topic, ..)
+            | Self::AcknowledgeGap(topic, _)
+            | Self::RemoveGroup(topic, ..) => Some(topic),
+            Self::AddGroup(declaration) => Some(declaration.topic),
+            Self::DeclareGroups(_)
+            | Self::DeclareTopics(..)
+            | Self::Cancel(..)
+            | Self::MakeDue(..)
+            | Self::Show(_)
+            | Self::Sweep
+            | Self::Retain(..) => None,
+        }
+    }
+
     fn draw(random: &mut StdRng, topic: &'static str) -> Self {
         match random.random_range(0..43) {
             0..4 => {

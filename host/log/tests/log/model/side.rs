@@ -2,7 +2,9 @@
 //! do not depend on the log.
 #![expect(clippy::unwrap_used, reason = "what must not fail is not what is compared")]
 
-use super::operation::{Asking, Declaration, Draft, Fault, Operation, Reading, Settling};
+use super::operation::{
+    Asking, Declaration, Draft, Fault, GROUPS, Operation, Reading, Settling, TOPICS,
+};
 use std::fmt::Write;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,8 +16,8 @@ use windlass_log::Prefer;
 use windlass_log::conformance::Harness;
 use windlass_log::conformance::kit::{group, record, some, topic};
 use windlass_log::{
-    Claim, ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, PendingQuery,
-    ReadFrom, ReadRequest, Settlement, Start, TopicLimits, TopicsMode, TransferRequest,
+    Claim, ClaimRequest, DeadLetterQuery, DynLog, Extension, GroupSpec, LogError, ReadFrom,
+    ReadRequest, Settlement, Start, TopicLimits, TopicsMode, TransferRequest,
 };
 
 /// A log, and a second opening of it where there can be one.
@@ -23,8 +25,9 @@ pub(super) struct Side<'a> {
     harness: &'a dyn Harness,
     log: DynLog,
     second: Option<DynLog>,
-    /// Of every claim given, in order.
+    /// Of every claim given, in order; and of which topic.
     tokens: Vec<Token>,
+    claimed_on: Vec<&'static str>,
     /// Of every message published, in order.
     ids: Vec<MessageId>,
 }
@@ -32,7 +35,8 @@ pub(super) struct Side<'a> {
 impl<'a> Side<'a> {
     pub(super) async fn new(harness: &'a dyn Harness) -> Self {
         let second = harness.second_process().await;
-        Self { harness, log: harness.log(), second, tokens: Vec::new(), ids: Vec::new() }
+        let log = harness.log();
+        Self { harness, log, second, tokens: Vec::new(), claimed_on: Vec::new(), ids: Vec::new() }
     }
 
     /// How many claims were given.
@@ -40,10 +44,36 @@ impl<'a> Side<'a> {
         self.tokens.len()
     }
 
+    /// The topics of the claims given.
+    pub(super) fn claimed_on(&self) -> &[&'static str] {
+        &self.claimed_on
+    }
+
+    /// Counts all rows again: what is kept must be what they say.
+    pub(super) async fn recount(&self) -> Result<(), String> {
+        let drift = self.log.recount().await.unwrap().drift;
+        if drift.is_empty() { Ok(()) } else { Err(format!("{drift:#?}")) }
+    }
+
     /// The log as this process has it open.
-    fn process(&self, process: usize) -> DynLog {
+    pub(super) fn process(&self, process: usize) -> DynLog {
         let second = self.second.as_ref().filter(|_| process == 1);
         DynLog::clone(second.unwrap_or(&self.log))
+    }
+
+    /// Carries one out whose answer nobody hears.
+    pub(super) async fn run_unheard(&mut self, operation: &Operation, process: usize) -> String {
+        let (claims, ids) = (self.tokens.len(), self.ids.len());
+        let told = self.run(operation, process).await;
+        self.tokens.truncate(claims);
+        self.claimed_on.truncate(claims);
+        self.ids.truncate(ids);
+        told
+    }
+
+    /// Something that commits and changes nothing, so that what was asked before is over.
+    pub(super) async fn knock(&self, process: usize) {
+        let _fails_where_that_is_wanted = self.process(process).extend(Vec::new()).await;
     }
 
     /// Carries one out; its answer.
@@ -61,7 +91,7 @@ impl<'a> Side<'a> {
                 let (topic, group, max) = (topic(on), group(name), some(*max));
                 let worker = "worker".into();
                 let request = ClaimRequest { topic, group, worker, max, start, prefer };
-                self.take(log.claim(request).await)
+                self.take(on, log.claim(request).await)
             }
             Operation::Settle(settlings) => {
                 let settlements = settlings.iter().map(|one| self.settlement(one)).collect();
@@ -92,6 +122,7 @@ impl<'a> Side<'a> {
                 self.log = self.harness.crash().await;
                 String::new()
             }
+            Operation::Clear => clear(&log).await,
             Operation::Ask(Asking::DeclareGroups(declarations)) => {
                 let specs = declarations.iter().map(|one| spec(one, self.start(one.start)));
                 answer(log.declare_groups(specs.collect()).await)
@@ -127,7 +158,7 @@ impl<'a> Side<'a> {
                     ids: Vec::new(),
                     max: some(*max),
                 };
-                self.take(log.transfer(request).await)
+                self.take(on, log.transfer(request).await)
             }
             Operation::Ask(Asking::Show(back)) => {
                 let id = self.ids.len().checked_sub(back + 1).map(|at| self.ids[at]);
@@ -144,7 +175,7 @@ impl<'a> Side<'a> {
     }
 
     /// Notes the tokens of claims; what they say.
-    fn take(&mut self, claims: Result<Vec<Claim>, LogError>) -> String {
+    fn take(&mut self, on: &'static str, claims: Result<Vec<Claim>, LogError>) -> String {
         let claims = match claims {
             Ok(claims) => claims,
             Err(error) => return error.to_string(),
@@ -153,6 +184,7 @@ impl<'a> Side<'a> {
         for claim in claims {
             let first = self.tokens.len();
             self.tokens.push(claim.token);
+            self.claimed_on.push(on);
             let Message { id, data, .. } = claim.message.as_ref();
             let _always = write!(
                 told,
@@ -221,33 +253,23 @@ impl<'a> Side<'a> {
         let record = recorded.then(|| record("failed", &format!("claim {claim}")));
         Settlement { token: self.tokens[*claim], disposition, record }
     }
+}
 
-    /// Everything that can be seen of the log.
-    pub(super) async fn view(&self, process: usize) -> String {
-        let log = self.process(process);
-        let topics = log.topics().await.unwrap();
-        let mut seen = format!("now {}\n", log.now());
-        for state in &topics {
-            let limit = some(100_000);
-            let (topic, after) = (state.topic.clone(), None);
-            let query = DeadLetterQuery {
-                topic,
-                group: None,
-                filter: DeadLetterFilter::default(),
-                after,
-                limit,
-            };
-            let dead = log.dead_letters(query).await.unwrap();
-            let _always = write!(seen, "{state:#?}\n{dead:#?}\n");
-            for group in &state.groups {
-                let (topic, group) = (state.topic.clone(), group.group.clone());
-                let query = PendingQuery { topic, group, after: None, limit };
-                let pending = log.pending(query).await.unwrap();
-                let _always = writeln!(seen, "{pending:#?}");
-            }
+/// Has every group be done with everything, and everything removed.
+async fn clear(log: &DynLog) -> String {
+    let mut told = answer(log.set_retain(Duration::ZERO, 0).await);
+    for on in TOPICS.map(topic) {
+        told += &answer(log.set_limits(&on, TopicLimits::default()).await);
+        for name in GROUPS.map(group) {
+            let policy = GroupPolicy::default();
+            let (topic, group, start) = (on.clone(), name.clone(), Start::Earliest);
+            let spec = GroupSpec { topic, group, policy, start };
+            told += &answer(log.declare_groups(vec![spec]).await);
+            told += &answer(log.seek(&on, &name, Start::Latest).await);
         }
-        seen
+        told += &answer(log.purge_dead(&on, None).await);
     }
+    told + &answer(log.sweep().await)
 }
 
 async fn ask(log: &DynLog, asking: &Asking) -> String {
