@@ -5,7 +5,7 @@ use super::kit::{
     ack, bury_one, claim, claim_one, counts, dead, declare, group, ids, policy, publish, retried,
     s, settle, state, topic,
 };
-use crate::{DynLog, Gap, GroupSpec, LogError, Start, TopicLimits};
+use crate::{DeadLetterFilter, DynLog, Gap, GroupSpec, LogError, Start, TopicLimits};
 use std::time::Duration;
 
 async fn limit(log: &DynLog, on: &str, retain: Option<(Duration, u64)>, max_age: Option<u64>) {
@@ -212,4 +212,21 @@ pub async fn what_a_late_group_had_to_read_behind_the_sweep_grows_too_old(h: &dy
     assert_eq!(counts(&log, "t", "g").await, (0, 3, 0, 0));
     assert_eq!(log.cancel(published[0], None).await.unwrap(), 1);
     assert_eq!(log.message(published[0]).await.unwrap(), None);
+}
+
+/// A dead letter that the group was moved back before, and that waits again, is not unread.
+pub async fn what_was_redriven_behind_the_position_is_no_gap(h: &dyn Harness) {
+    let log = h.log();
+    limit(&log, "t", None, Some(100)).await;
+    declare(&log, "t", "g", policy(5, s(30))).await;
+    publish(&log, "t", 3).await;
+    let buried = bury_one(&log, "t", "g").await;
+    log.seek(&topic("t"), &group("g"), Start::Earliest).await.unwrap();
+    let redriven = log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
+    assert_eq!(redriven.moved, 1);
+    h.advance(s(101)).await;
+    sweep(&log).await;
+    assert_eq!(gap(&log, "g").await.map(|gap| gap.messages), Some(2));
+    assert_eq!(claim_one(&log, "t", "g").await.message.id, buried);
+    assert_eq!(counts(&log, "t", "g").await, (0, 0, 1, 0));
 }

@@ -126,6 +126,7 @@ macro_rules! conformance {
                 what_grows_too_old_unread_is_a_gap
                 what_a_group_has_begun_on_never_grows_too_old
                 what_a_group_has_read_is_never_a_gap
+                what_was_redriven_behind_the_position_is_no_gap
                 gaps_add_up_until_they_are_acknowledged
                 what_waits_for_a_first_group_grows_too_old
                 what_a_late_group_had_to_read_behind_the_sweep_grows_too_old

@@ -26,7 +26,7 @@ impl State {
             let unread = (Bound::Excluded(group.cursor), Bound::Included(end));
             let unread: Vec<_> =
                 self.topics[place].messages.range(unread).map(|(at, _)| *at).collect();
-            let messages = unread.iter().filter(|at| group.needs(**at)).count() as u64;
+            let messages = unread.iter().filter(|at| group.is_unread(**at)).count() as u64;
             let gap = Gap { after: group.cursor, through: end, messages, at: now };
             for sequence in unread {
                 group.pass(sequence);

@@ -130,9 +130,14 @@ impl GroupLog {
 
     /// Whether this group must still settle the message.
     pub(super) fn needs(&self, sequence: Sequence) -> bool {
-        (sequence > self.cursor && !self.skipped.contains(&sequence))
+        self.is_unread(sequence)
             || self.leases.get(sequence).is_some()
             || self.waiting.get(sequence).is_some()
+    }
+
+    /// Whether its cursor has still to come to the message.
+    pub(super) fn is_unread(&self, sequence: Sequence) -> bool {
+        sequence > self.cursor && !self.skipped.contains(&sequence)
     }
 
     /// Whether this group must still settle the message or has buried it.
