@@ -1,5 +1,6 @@
 //! Errors as a user meets them: what, why, and the next command.
 
+use super::trouble;
 use super::ui::shell;
 use crate::manifest::ManifestError;
 use std::error::Error;
@@ -94,8 +95,9 @@ impl From<LogError> for Failure {
             LogError::StorageFull { .. } => {
                 Some("make room on the disk, then try again".to_owned())
             }
-            LogError::Unavailable { .. } => {
-                Some("try again; what was asked may be asked twice".to_owned())
+            LogError::Unavailable { source, .. } => {
+                let known = source.as_ref().and_then(|source| trouble::next_step(source));
+                Some(known.unwrap_or("try again; what was asked may be asked twice").to_owned())
             }
             LogError::NoTopic(_)
             | LogError::HoldsMore { .. }

@@ -19,6 +19,7 @@ mod replay;
 mod sheet;
 mod tail;
 mod topic;
+mod trouble;
 mod ui;
 
 pub(crate) use failure::{Exit, Failure};

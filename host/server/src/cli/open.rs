@@ -1,6 +1,7 @@
 //! Which log a command means, and opening it.
 
 use super::failure::{Failure, next_command};
+use super::trouble;
 use super::ui::shell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,7 +59,8 @@ pub(crate) async fn read_only(args: &LogArgs) -> Result<DynLog, Failure> {
     opened(SqliteLog::open_read_only(&folder(args)?).await)
 }
 
-fn folder(args: &LogArgs) -> Result<PathBuf, Failure> {
+/// The folder of the log that is meant.
+pub(super) fn folder(args: &LogArgs) -> Result<PathBuf, Failure> {
     match &args.log {
         Some(folder) if folder.join(FILE_NAME).is_file() => Ok(folder.clone()),
         Some(folder) => Err(not_in(folder)),
@@ -91,22 +93,21 @@ fn opened(log: Result<Arc<SqliteLog>, OpenError>) -> Result<DynLog, Failure> {
 
 /// What to do about a log that does not open.
 fn next_step(error: &OpenError) -> Option<&'static str> {
-    if matches!(error, OpenError::Sqlite { source, .. } if is_busy(source)) {
-        Some("try again when the process that holds the log is done, or end that process")
-    } else if matches!(error, OpenError::Folder { .. }) {
-        Some("see that the folder can be made and written, or name another by `--log DIR`")
-    } else if matches!(error, OpenError::Foreign(_)) {
-        Some("name another folder by `--log DIR`")
-    } else {
-        None
+    match error {
+        OpenError::Sqlite { source, .. } => trouble::next_step(source),
+        OpenError::Folder { .. } => {
+            Some("see that the folder can be made and written, or name another by `--log DIR`")
+        }
+        OpenError::Foreign(_) => Some("name another folder by `--log DIR`"),
+        OpenError::Newer { .. } => {
+            Some("install a newer Windlass, or name another folder by `--log DIR`")
+        }
+        OpenError::Older { .. } => Some(
+            "start a new log in another folder, and empty this one with the Windlass that wrote it",
+        ),
+        OpenError::Damaged { .. } => Some(trouble::DAMAGED),
+        OpenError::Missing(_) | OpenError::SqliteTooOld(_) | OpenError::Random => None,
     }
-}
-
-/// Whether another process holds the file.
-fn is_busy(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    // The low byte is what went wrong, the rest says how: SQLITE_BUSY and SQLITE_LOCKED.
-    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| matches!(code & 0xff, 5 | 6))
 }
 
 fn not_in(folder: &Path) -> Failure {
