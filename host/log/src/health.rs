@@ -65,8 +65,9 @@ pub struct FileHealth {
     pub sqlite: String,
     /// How that was built, as far as it decides on safety.
     pub compile_options: Vec<String>,
-    /// `wal`, unless somebody else has changed the file.
-    pub journal_mode: String,
+    /// `wal`, unless somebody else has changed the file. None where nobody has the log open, and it
+    /// is only read: the file is read as it lies then, without a journal.
+    pub journal_mode: Option<String>,
     /// How commits are synced that must be on the disk before their answer.
     pub synchronous: &'static str,
     /// Whether free pages can go back to the file system while the log runs.

@@ -13,6 +13,7 @@ use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest,
 use crate::waiter::Waiter;
 use async_trait::async_trait;
 use sqlx::Connection;
+use sqlx::sqlite::SqliteConnection;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -195,8 +196,11 @@ impl LogAdmin for SqliteLog {
     }
 
     async fn health(&self) -> Result<Health, LogError> {
-        let read = self.read(async |conn| health::read(conn, &self.place, &self.chores).await);
-        let (file, boot_id) = read.await?;
+        let only_read = self.commands.is_none();
+        let read = async |conn: &mut SqliteConnection| {
+            health::read(conn, &self.place, &self.chores, only_read).await
+        };
+        let (file, boot_id) = self.read(read).await?;
         let clock = self.time.clock();
         Ok(Health {
             capabilities: self.capabilities(),

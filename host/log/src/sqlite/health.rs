@@ -44,6 +44,7 @@ pub(super) async fn read(
     conn: &mut SqliteConnection,
     place: &Location,
     chores: &Chores,
+    only_read: bool,
 ) -> sqlx::Result<(FileHealth, String)> {
     let row = query(
         "select sqlite_version(), j.journal_mode, a.auto_vacuum, s.page_size, p.page_count,
@@ -59,6 +60,9 @@ pub(super) async fn read(
     let number = |at: usize| row.try_get::<i64, _>(at).map(|n| u64::try_from(n).unwrap_or(0));
     let when =
         |chore: &AtomicU64| Some(chore.load(Ordering::Relaxed)).filter(|at| *at > 0).map(Timestamp);
+    // Of a file that is read as it lies SQLite says `delete`, whatever its header says.
+    let journal_mode = row.try_get::<String, _>(1)?;
+    let journal_mode = (!only_read || journal_mode == "wal").then_some(journal_mode);
     let health = FileHealth {
         path: place.file.clone(),
         sqlite: row.try_get(0)?,
@@ -66,7 +70,7 @@ pub(super) async fn read(
             .into_iter()
             .filter(|option| OPTIONS.iter().any(|known| option.starts_with(known)))
             .collect(),
-        journal_mode: row.try_get(1)?,
+        journal_mode,
         synchronous: "full",
         auto_vacuum: number(2)? > 0,
         page_size: number(3)?,
