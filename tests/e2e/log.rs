@@ -92,6 +92,13 @@ pub(crate) fn checkpoint(log: &Path) {
     });
 }
 
+/// Changes the file behind the program's back.
+pub(crate) fn execute(log: &Path, statement: &'static str) {
+    on_the_file(log, async |conn| {
+        sqlx::query(statement).execute(conn).await.unwrap();
+    });
+}
+
 fn on_the_file<T>(log: &Path, work: impl AsyncFnOnce(&mut sqlx::SqliteConnection) -> T) -> T {
     use sqlx::{ConnectOptions, Connection};
     let file = log.join(windlass_log::sqlite::FILE_NAME);

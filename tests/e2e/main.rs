@@ -16,6 +16,7 @@ mod check;
 mod crash;
 mod dev;
 mod dlq;
+mod doctor;
 mod examples;
 mod group;
 mod groups;

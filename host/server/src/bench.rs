@@ -8,8 +8,8 @@ mod bare_guest;
 mod bare_log;
 mod claims;
 mod crowd;
-mod disk;
-mod figures;
+pub(crate) mod disk;
+pub(crate) mod figures;
 mod guests;
 mod log;
 mod report;
@@ -35,6 +35,8 @@ use windlass_runtime::{Engine, EngineConfig, InstancePolicy};
 const COMPONENT: &[u8] = include_bytes!("../assets/bench.wasm");
 /// A sync slower than this at p50, and the targets do not bind.
 pub(crate) const SYNC_MS_BINDING: f64 = 0.5;
+/// Overwrites of one look at the disk.
+const SYNCS: u64 = 100;
 /// Rounds of each measure, where there is time for them.
 const ROUNDS: usize = 12;
 /// Rounds before those, not counted: until files have grown and code is warm.
@@ -90,18 +92,23 @@ pub(crate) async fn run(
         ..Report::default()
     };
     progress("the disk");
-    let mut syncs = disk::sync_times(folder)?;
+    let mut syncs = sync_times(folder)?;
     let guests = Guests::new(Engine::new(&EngineConfig::default())?, COMPONENT, options.payload)?;
     pipelines(folder, &options, &guests, &mut report, &progress).await?;
-    syncs.extend(disk::sync_times(folder)?);
+    syncs.extend(sync_times(folder)?);
     fresh(&options, &guests, &mut report, &progress).await?;
     progress("claims");
     let file = folder.join("claims");
     report.claim_ms = claims::measure(&file, options.backlog, options.payload).await?;
-    syncs.extend(disk::sync_times(folder)?);
+    syncs.extend(sync_times(folder)?);
     report.fsync_ms = spread(&syncs);
     report.binding = report.fsync_ms.p50.is_some_and(|p50| p50 < SYNC_MS_BINDING);
     Ok(report)
+}
+
+/// One look at the disk.
+fn sync_times(folder: &Path) -> std::io::Result<Vec<f64>> {
+    disk::sync_times(&folder.join("sync"), SYNCS)
 }
 
 fn spread(times: &[f64]) -> Spread {

@@ -9,6 +9,7 @@ mod cli;
 mod delivery;
 mod dev;
 mod dispatch;
+mod doctor;
 mod drain;
 mod event;
 mod lease;

@@ -3,12 +3,14 @@
 //! Domain types are never serialised to the outside; they become one of these first. Times are
 //! RFC 3339 in UTC, ages and spans are milliseconds.
 
+mod doctor;
 mod group;
 mod message;
 mod replay;
 mod standing;
 mod topic;
 
+pub(crate) use doctor::DoctorBody;
 pub(crate) use group::{GroupGapBody, GroupOfTopicBody, ReleasedBody};
 pub(crate) use message::{GapBody, StreamedBody};
 pub(crate) use replay::TrialBody;

@@ -10,20 +10,18 @@ use std::time::Instant;
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 64;
-/// Overwrites of one look at the disk.
-const SAMPLES: u64 = 100;
 
-/// Times of overwriting a page and syncing it, in milliseconds.
-pub(super) fn sync_times(folder: &Path) -> io::Result<Vec<f64>> {
-    let path = folder.join("sync");
-    let mut file = File::create(&path)?;
+/// Times of overwriting a page of the file `path`, which is made and removed, and syncing it, so
+/// many times; in milliseconds.
+pub(crate) fn sync_times(path: &Path, samples: u64) -> io::Result<Vec<f64>> {
+    let mut file = File::create(path)?;
     let page = [7_u8; PAGE];
     for _ in 0..PAGES {
         file.write_all(&page)?;
     }
     file.sync_all()?;
     let mut times = Vec::new();
-    for sample in 0..SAMPLES {
+    for sample in 0..samples {
         file.seek(SeekFrom::Start(sample % PAGES * PAGE as u64))?;
         let since = Instant::now();
         file.write_all(&page)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The value below which `share` (0 to 1) of `values` lie; nothing of nothing.
-pub(super) fn percentile(values: &[f64], share: f64) -> Option<f64> {
+pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().checked_sub(1)?;

@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod dev;
 mod dlq;
+mod doctor;
 mod failure;
 mod group;
 mod manifest;
@@ -72,6 +73,13 @@ enum Command {
     Check(check::Args),
     /// Measure this machine, and Windlass on it.
     Bench(bench::Args),
+    /// Look whether a log is as it should be, and say what to do where it is not.
+    ///
+    /// The log is only read, beside whoever runs on it; all rows are counted again. One small file is
+    /// written in its folder, to see how fast the disk is, and removed.
+    ///
+    /// Ends with 0 when nothing is wrong with the log, whatever is worth a warning, else with 1.
+    Doctor(doctor::Args),
 }
 
 impl Cli {
@@ -89,6 +97,7 @@ impl Cli {
             Command::Dlq(command) => command.json(),
             Command::Check(args) => args.json,
             Command::Bench(args) => args.json,
+            Command::Doctor(args) => args.json,
         };
         let ui = Arc::new(Ui::new(json));
         let done = match self.command {
@@ -103,6 +112,7 @@ impl Cli {
             Command::Dlq(command) => dlq::run(command, &ui).await,
             Command::Check(args) => check::run(args, &ui).await,
             Command::Bench(args) => bench::run(args, &ui).await,
+            Command::Doctor(args) => return ended(&ui, doctor::run(args, &ui).await),
         };
         ended(&ui, done.map(|()| Exit::Done))
     }

@@ -117,6 +117,9 @@ async fn show(args: &ShowArgs, ui: &Ui) -> Result<(), Failure> {
         ui.object(&TopicBody::new(&topic, log.now()));
     } else {
         ui.data(&describe::topic(&topic, log.now()));
+        if let Some(warning) = crate::doctor::pinned(&topic, log.now(), &args.log.flag()) {
+            ui.note(&warning.text());
+        }
     }
     log.close().await;
     Ok(())

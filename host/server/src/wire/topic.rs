@@ -15,6 +15,8 @@ pub(crate) struct TopicBody {
     bytes: u64,
     retained: u64,
     oldest_ms: Option<u64>,
+    /// The group that has had the oldest to settle; the empty name is the work queue's.
+    pinned_by: Option<String>,
     limits: LimitsBody,
     groups: Vec<GroupBody>,
 }
@@ -40,6 +42,7 @@ impl TopicBody {
             bytes: state.bytes,
             retained: state.retained,
             oldest_ms: state.oldest.map(|oldest| time::millis(now.since(oldest))),
+            pinned_by: state.pinned_by().map(|group| group.group.to_string()),
             limits: (&state.limits).into(),
             groups: state.groups.iter().map(GroupBody::from).collect(),
         }

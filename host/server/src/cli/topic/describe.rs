@@ -10,7 +10,10 @@ use windlass_log::{TopicLimits, TopicState};
 
 /// All of it.
 pub(super) fn topic(topic: &TopicState, now: Timestamp) -> String {
-    let oldest = topic.oldest.map_or("-".to_owned(), |oldest| span(now.since(oldest)));
+    let mut oldest = topic.oldest.map_or("-".to_owned(), |oldest| span(now.since(oldest)));
+    if let Some(group) = topic.pinned_by() {
+        oldest = format!("{oldest}, for {}", group_name(&group.group));
+    }
     let counts = &topic.counts;
     let mut sheet = Sheet::new(topic.topic.as_str());
     let (lag, bytes) = (counts.lag(), ByteSize(topic.bytes));
