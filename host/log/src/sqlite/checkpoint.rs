@@ -36,6 +36,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Checkpoints {
     place: Location,
     wal: PathBuf,
+    /// Bytes written before the next one: [`EVERY`], but in tests.
+    every: u64,
     /// By this process, about, since a checkpoint was begun.
     written: u64,
     signs: Arc<Signs>,
@@ -81,16 +83,22 @@ struct Said {
 }
 
 impl Checkpoints {
-    pub(super) fn new(place: &Location) -> Self {
+    pub(super) fn new(place: &Location, every: Option<u64>) -> Self {
         Self {
             place: place.clone(),
             wal: place.wal(),
+            every: every.unwrap_or(EVERY),
             written: 0,
             signs: Arc::default(),
             work: Work::Idle(None),
             failing: false,
             doubted: false,
         }
+    }
+
+    /// So much is taken for written where the next one is to come soon.
+    fn before_again(&self) -> u64 {
+        self.every.saturating_sub(AGAIN)
     }
 
     /// The file's size only: to open it by another descriptor would drop SQLite's locks.
@@ -100,7 +108,7 @@ impl Checkpoints {
 
     /// One is wanted soon, whatever was written.
     pub(super) fn ask(&mut self) {
-        self.written = EVERY;
+        self.written = self.every;
     }
 
     /// A commit wrote about so many bytes.
@@ -119,7 +127,7 @@ impl Checkpoints {
     /// well.
     pub(super) async fn go_on(&mut self, writer: &mut SqliteConnection) -> bool {
         let done = match &mut self.work {
-            Work::Idle(conn) if self.written >= EVERY => {
+            Work::Idle(conn) if self.written >= self.every => {
                 self.written = 0;
                 self.signs.behind.store(false, Ordering::Relaxed);
                 let (place, conn, signs) = (self.place.clone(), conn.take(), self.signs.clone());
@@ -149,10 +157,10 @@ impl Checkpoints {
         };
         match finished {
             Ok(true) => self.failing = false,
-            Ok(false) => self.written = self.written.max(EVERY - AGAIN),
+            Ok(false) => self.written = self.written.max(self.before_again()),
             Err(error) => {
                 self.tell(&error);
-                self.written = self.written.max(EVERY - AGAIN);
+                self.written = self.written.max(self.before_again());
                 return false;
             }
         }
@@ -243,4 +251,44 @@ async fn catch_up(conn: &mut SqliteConnection, signs: &Signs) -> sqlx::Result<Re
         (copied, before) = (said.copied, new);
     }
     Ok(Reached::End)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::ConnectOptions;
+    use sqlx::sqlite::SqliteConnectOptions;
+    use tokio::sync::oneshot;
+    use tokio::time::Instant;
+
+    /// Goal: commits wait a little for passes that cannot keep up, so that the write-ahead log does
+    /// not grow for as long as somebody writes, and for passes that can they do not. Method: passes
+    /// that end when they are told, on a clock that moves only where somebody waits for it.
+    #[tokio::test(start_paused = true)]
+    async fn a_commit_waits_a_little_for_a_checkpoint_that_falls_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut checkpoints = Checkpoints::new(&Location::new(folder.path()), None);
+        let mut writer = SqliteConnectOptions::new().in_memory(true).connect().await.unwrap();
+        let (end, ended) = oneshot::channel();
+        checkpoints.work = Work::Running(tokio::spawn(async move {
+            ended.await.unwrap();
+            (None, Ok(Reached::Hindrance))
+        }));
+        let mut waited = async |checkpoints: &mut Checkpoints| {
+            let start = Instant::now();
+            let ended = checkpoints.go_on(&mut writer).await;
+            (ended, start.elapsed())
+        };
+        assert_eq!(waited(&mut checkpoints).await, (false, Duration::ZERO), "they keep up");
+        checkpoints.signs.behind.store(true, Ordering::Relaxed);
+        for _ in 0..2 {
+            let (ended, span) = waited(&mut checkpoints).await;
+            assert!(!ended && span >= PAUSE && span < PAUSE * 2, "{span:?}");
+        }
+        assert!(matches!(checkpoints.work, Work::Running(_)), "they go on");
+        end.send(()).unwrap();
+        assert_eq!(waited(&mut checkpoints).await, (true, Duration::ZERO));
+        assert!(matches!(checkpoints.work, Work::Idle(None)));
+        assert_eq!(checkpoints.written, EVERY - AGAIN, "the next one comes soon");
+    }
 }

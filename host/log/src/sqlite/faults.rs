@@ -2,7 +2,7 @@
 
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is to go wrong.
@@ -18,6 +18,8 @@ pub struct Faults {
     pub failing_cuts: Arc<AtomicU32>,
     /// How many steps that cut the file were begun.
     pub cuts: Arc<AtomicU32>,
+    /// Bytes written before the log's own checkpoint; 0: as always.
+    pub checkpoint_every: Arc<AtomicU64>,
     /// Every commit with synchronous = NORMAL: what a power loss then takes shows that a test sees it.
     pub never_sync: Arc<AtomicBool>,
 }

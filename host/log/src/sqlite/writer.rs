@@ -95,7 +95,7 @@ impl Writer {
         let serve = options.serve;
         let bell = Bell::new(&place.folder, nonce, serve);
         let turnstile = Turnstile::new(&place.folder);
-        let checkpoints = Checkpoints::new(&place);
+        let checkpoints = Checkpoints::new(&place, options.checkpoint_every());
         let tick_at = time.now();
         let opened = FileId::of(&place);
         Self {

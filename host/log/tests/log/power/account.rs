@@ -60,6 +60,7 @@ impl Account {
         let at = || group_at(said[2]);
         match said[0] {
             "open" => self.declared = true,
+            "checkpointed" => {}
             "published" => drop(self.published.insert(id(), said[2].to_owned())),
             "refused" => drop(self.refused.insert(said[1].to_owned())),
             "claimed" => {

@@ -45,6 +45,8 @@ fn a_failing_write_or_sync_acknowledges_nothing_false_and_stops_nothing() {
     let seed = seed();
     let start = Instant::now();
     let operations = recorder.run(name, AMOUNT, seed, true, None).operations;
+    let own = Operation::Mark("checkpointed".into());
+    assert!(operations.contains(&own), "the log's own checkpoints are among what fails");
     let ordinals = choose(&operations, most, seed);
     let halves = [0, 1].map(|half| ordinals.iter().copied().skip(half).step_by(2));
     let tally = std::thread::scope(|scope| {

@@ -25,6 +25,8 @@ pub(super) const GROUPS: [&str; 2] = ["a", "b"];
 /// Where an acked message sends to, and a group there that the process does not claim for.
 pub(super) const OUT: &str = "out";
 pub(super) const SINK: &str = "sink";
+/// Bytes written before one of the log's own checkpoints, where calls may fail.
+const CHECKPOINT_EVERY: u64 = 128 << 10;
 /// Longer than any call may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -91,6 +93,10 @@ pub(super) fn main(folder: &Path) {
     let (seed, amount) = Amount::given();
     let faults = Faults::default();
     faults.never_sync.store(number(NEVER_SYNC, 0) > 0, Ordering::Relaxed);
+    if amount.faults {
+        // So that a short run has some of the log's own.
+        faults.checkpoint_every.store(CHECKPOINT_EVERY, Ordering::Relaxed);
+    }
     crate::crash::runtime().block_on(async {
         for round in 0..amount.rounds {
             let log = open(folder, &faults, amount).await;
@@ -111,6 +117,10 @@ pub(super) fn main(folder: &Path) {
             }
             while let Some(done) = tasks.join_next().await {
                 done.unwrap();
+            }
+            let file = log.health().await.ok().and_then(|health| health.file);
+            if file.is_some_and(|file| file.checkpoint_at.is_some()) {
+                marks().write_all(b"checkpointed").unwrap();
             }
             tokio::time::timeout(PATIENCE, log.close()).await.expect("closing ends");
         }
