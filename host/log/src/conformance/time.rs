@@ -52,7 +52,7 @@ pub async fn wall_steps_touch_neither_delays_nor_windows_nor_ages(h: &dyn Harnes
         declare(&log, on, "slow", policy(5, s(30))).await;
         let (dedup_window, max_age) = (s(300), Some(s(1_200)));
         let limits = TopicLimits { dedup_window, max_age, ..TopicLimits::default() };
-        log.set_limits(&topic(on), limits).await.unwrap();
+        log.set_limits(&topic(on), limits, false).await.unwrap();
         let (delay, dedup_id) = (Some(s(600)), Some("x".to_owned()));
         let late = NewMessage { delay, dedup_id, ..message(on, "late") };
         let first = log.publish(vec![late.clone()]).await.unwrap()[0];

@@ -40,7 +40,7 @@ const HOW: [How; 5] = [How::Retried, How::Released, How::Left, How::Lost, How::A
 
 pub(super) async fn declare(log: &DynLog) {
     let limits = TopicLimits { max_messages: u64::MAX >> 1, ..TopicLimits::default() };
-    log.set_limits(&kit::topic(IN), limits).await.unwrap();
+    log.set_limits(&kit::topic(IN), limits, false).await.unwrap();
     let policy = GroupPolicy {
         lease: LEASE,
         max_attempts: NonZeroU32::new(10_000).unwrap(),

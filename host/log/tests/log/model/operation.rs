@@ -156,14 +156,17 @@ impl Operation {
 }
 
 impl Operation {
-    /// Whether it may be tried while a commit fails. Opening and passing time are not asked for.
+    /// Whether it may be tried while a commit fails. Opening and passing time are not asked for;
+    /// emptying a topic takes several commits, so that a part of it may be done.
     pub(super) fn may_fail(&self) -> bool {
         match self {
             Self::Publish(_)
             | Self::Claim { .. }
             | Self::Settle(_)
-            | Self::Extend(_)
-            | Self::Ask(_) => true,
+            | Self::Extend(_) => true,
+            Self::Ask(asking) => {
+                !matches!(asking, Asking::PurgeTopic(..) | Asking::RemoveTopic(..))
+            }
             Self::Advance(_) | Self::StepWall(_) | Self::Reopen | Self::Crash | Self::Clear => {
                 false
             }
@@ -211,6 +214,8 @@ impl Asking {
             | Self::ReleaseWorker(topic, _)
             | Self::Limit(topic, ..)
             | Self::AcknowledgeGap(topic, _)
+            | Self::PurgeTopic(topic, _)
+            | Self::RemoveTopic(topic, _)
             | Self::RemoveGroup(topic, ..) => Some(topic),
             Self::AddGroup(declaration) => Some(declaration.topic),
             Self::DeclareGroups(_)

@@ -259,7 +259,7 @@ impl<'a> Side<'a> {
 async fn clear(log: &DynLog) -> String {
     let mut told = answer(log.set_retain(Duration::ZERO, 0).await);
     for on in TOPICS.map(topic) {
-        told += &answer(log.set_limits(&on, TopicLimits::default()).await);
+        told += &answer(log.set_limits(&on, TopicLimits::default(), true).await);
         for name in GROUPS.map(group) {
             let policy = GroupPolicy::default();
             let (topic, group, start) = (on.clone(), name.clone(), Start::Earliest);
