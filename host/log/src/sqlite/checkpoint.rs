@@ -6,7 +6,7 @@
 //! begins the write-ahead log anew; else that would grow for as long as there is always somebody
 //! writing. Every process does this for what it writes; SQLite lets one checkpoint at a time.
 
-use super::open::Location;
+use super::open::{Location, OpenOptions};
 use super::transaction::is_failed_sync;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection, Row, query};
@@ -80,6 +80,21 @@ struct Said {
     /// Pages in the write-ahead log, and how many of them are in the database by now.
     pages: i64,
     copied: i64,
+}
+
+impl OpenOptions {
+    /// Bytes written before a checkpoint, where a test says so.
+    #[cfg(feature = "testing")]
+    pub(super) fn checkpoint_every(&self) -> Option<u64> {
+        let every = self.faults.checkpoint_every.load(std::sync::atomic::Ordering::Relaxed);
+        (every > 0).then_some(every)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    #[expect(clippy::unused_self, reason = "in tests it is used")]
+    pub(super) fn checkpoint_every(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Checkpoints {

@@ -53,21 +53,6 @@ impl Default for OpenOptions {
     }
 }
 
-impl OpenOptions {
-    /// Bytes written before a checkpoint, where a test says so.
-    #[cfg(feature = "testing")]
-    pub(super) fn checkpoint_every(&self) -> Option<u64> {
-        let every = self.faults.checkpoint_every.load(std::sync::atomic::Ordering::Relaxed);
-        (every > 0).then_some(every)
-    }
-
-    #[cfg(not(feature = "testing"))]
-    #[expect(clippy::unused_self, reason = "in tests it is used")]
-    pub(super) fn checkpoint_every(&self) -> Option<u64> {
-        None
-    }
-}
-
 /// Why a log could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {

@@ -60,7 +60,6 @@ impl Account {
         let at = || group_at(said[2]);
         match said[0] {
             "open" => self.declared = true,
-            "checkpointed" => {}
             "published" => drop(self.published.insert(id(), said[2].to_owned())),
             "refused" => drop(self.refused.insert(said[1].to_owned())),
             "claimed" => {
@@ -71,7 +70,7 @@ impl Account {
             "acked" => drop(self.acked[at()].insert(id())),
             "means-bury" if self.redriving[at()] == 0 => drop(self.burying[at()].insert(id())),
             "buried" if self.burying[at()].remove(&id()) => drop(self.buried[at()].insert(id())),
-            "means-bury" | "buried" => {}
+            "means-bury" | "buried" | "checkpointed" => {}
             "means-redrive" => {
                 let at = group_at(said[1]);
                 self.redriving[at] += 1;
