@@ -160,10 +160,7 @@ impl Operation {
     /// emptying a topic takes several commits, so that a part of it may be done.
     pub(super) fn may_fail(&self) -> bool {
         match self {
-            Self::Publish(_)
-            | Self::Claim { .. }
-            | Self::Settle(_)
-            | Self::Extend(_) => true,
+            Self::Publish(_) | Self::Claim { .. } | Self::Settle(_) | Self::Extend(_) => true,
             Self::Ask(asking) => {
                 !matches!(asking, Asking::PurgeTopic(..) | Asking::RemoveTopic(..))
             }
