@@ -6,6 +6,9 @@
 //! begins the write-ahead log anew; else that would grow for as long as there is always somebody
 //! writing. Every process does this for what it writes; SQLite lets one checkpoint at a time.
 
+#[cfg(test)]
+mod tests;
+
 use super::open::{Location, OpenOptions};
 use super::transaction::is_failed_sync;
 use sqlx::sqlite::SqliteConnection;
@@ -13,7 +16,7 @@ use sqlx::{AssertSqlSafe, Connection, Row, query};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 /// Bytes written before the next checkpoint.
@@ -22,14 +25,21 @@ const EVERY: u64 = 16 << 20;
 const AGAIN: u64 = 4 << 20;
 /// The write-ahead log is cut back to this where it had to grow beyond.
 pub(super) const WAL_CAP: u64 = 64 << 20;
-/// Pages that each commit writes whatever it holds.
-const COMMIT_BYTES: u64 = 5 * 4_096;
+/// Pages that a commit is thought to write beside its messages: until more is known, and within
+/// what bounds then.
+const COMMIT_PAGES: u64 = 16;
+const COMMIT_PAGES_BOUNDS: std::ops::RangeInclusive<u64> = 5..=200;
+const PAGE_BYTES: u64 = 4_096;
 /// A pass over at most so many pages has caught up.
 const SHORT: i64 = 512;
 /// The rest is the writer's after so many passes, however much it is.
 const PASSES_MAX: usize = 16;
 /// How long a commit waits for a checkpoint that falls behind.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long commits wait for readers to let go of a write-ahead log that is half full.
+const READERS: Duration = Duration::from_millis(100);
+/// How often at most where one does not let go: a tenth of the time is lost then.
+const READERS_EVERY: Duration = Duration::from_secs(1);
 
 /// When to checkpoint, and who does it.
 #[derive(Debug)]
@@ -40,8 +50,21 @@ pub(super) struct Checkpoints {
     every: u64,
     /// By this process, about, since a checkpoint was begun.
     written: u64,
+    /// Of that, messages; and the commits it was written by.
+    bytes: u64,
+    commits: u64,
+    /// What a commit writes beside its messages, as checkpoints have found, others' commits included.
+    commit_pages: u64,
+    /// One has found it.
+    learnt: bool,
+    /// Pages that the write-ahead log held when the last one was over.
+    held: u64,
     signs: Arc<Signs>,
     work: Work,
+    /// What its file takes is to go back to the file system.
+    shrink: bool,
+    /// When commits last waited for readers.
+    waited: Option<Instant>,
     /// The last one failed, and that was told.
     failing: bool,
     /// A sync failed in one.
@@ -56,8 +79,8 @@ struct Signs {
     closing: AtomicBool,
 }
 
-/// The passes' connection comes back with how far they came.
-type Done = (Option<SqliteConnection>, sqlx::Result<Reached>);
+/// The passes' connection comes back with how far they came, and how many pages there were.
+type Done = (Option<SqliteConnection>, sqlx::Result<Reached>, u64);
 
 #[derive(Debug)]
 enum Work {
@@ -97,6 +120,13 @@ impl OpenOptions {
     }
 }
 
+impl Said {
+    /// Whether all of it is in the database, with nobody in the way.
+    fn all(self) -> bool {
+        !self.busy && self.copied == self.pages
+    }
+}
+
 impl Checkpoints {
     pub(super) fn new(place: &Location, every: Option<u64>) -> Self {
         Self {
@@ -104,8 +134,15 @@ impl Checkpoints {
             wal: place.wal(),
             every: every.unwrap_or(EVERY),
             written: 0,
+            bytes: 0,
+            commits: 0,
+            commit_pages: COMMIT_PAGES,
+            learnt: false,
+            held: 0,
             signs: Arc::default(),
             work: Work::Idle(None),
+            shrink: false,
+            waited: None,
             failing: false,
             doubted: false,
         }
@@ -126,9 +163,23 @@ impl Checkpoints {
         self.written = self.every;
     }
 
+    /// The same, and the write-ahead log's own file is to be cut.
+    pub(super) fn ask_for_space(&mut self) {
+        self.shrink = true;
+        self.ask();
+    }
+
     /// A commit wrote about so many bytes.
     pub(super) fn committed(&mut self, bytes: u64) {
-        self.written += bytes + COMMIT_BYTES;
+        self.written += bytes + self.commit_pages * PAGE_BYTES;
+        self.bytes += bytes;
+        self.commits += 1;
+    }
+
+    /// Whether to begin one. The file's size says too much once it has begun anew, but never too
+    /// little: before anything is known of what commits write, that decides.
+    fn is_due(&self) -> bool {
+        self.written >= self.every || (!self.learnt && self.wal_size() >= self.every)
     }
 
     /// What a reader held up may go on now, with nobody writing.
@@ -141,8 +192,10 @@ impl Checkpoints {
     /// Between two transactions: begins a checkpoint that is due, or ends one; whether one has ended
     /// well.
     pub(super) async fn go_on(&mut self, writer: &mut SqliteConnection) -> bool {
+        let due = self.is_due();
         let done = match &mut self.work {
-            Work::Idle(conn) if self.written >= self.every => {
+            Work::Idle(_) if !due => return false,
+            Work::Idle(conn) => {
                 self.written = 0;
                 self.signs.behind.store(false, Ordering::Relaxed);
                 let (place, conn, signs) = (self.place.clone(), conn.take(), self.signs.clone());
@@ -153,25 +206,27 @@ impl Checkpoints {
                 if task.is_finished() || self.signs.behind.load(Ordering::Relaxed) =>
             {
                 match tokio::time::timeout(PAUSE, task).await {
-                    Ok(done) => done.unwrap_or((None, Ok(Reached::Hindrance))),
+                    Ok(done) => done.unwrap_or((None, Ok(Reached::Hindrance), 0)),
                     Err(_) => return false,
                 }
             }
-            Work::Idle(_) | Work::Running(_) => return false,
+            Work::Running(_) => return false,
         };
-        let (conn, reached) = done;
+        let (conn, reached, pages) = done;
         self.work = Work::Idle(conn);
+        self.learn(pages);
         let finished = match reached {
-            Ok(Reached::End) => self.finish(writer).await,
-            Ok(Reached::Hindrance) => Ok(false),
+            Ok(Reached::End) => self.finish(writer, true).await,
+            Ok(Reached::Hindrance) if !self.is_half_full() => Ok(false),
+            Ok(Reached::Hindrance) => self.finish(writer, false).await,
             // Without the passes the writer does it all.
             Err(error) => {
                 self.tell(&error);
-                self.finish(writer).await
+                self.finish(writer, false).await
             }
         };
         match finished {
-            Ok(true) => self.failing = false,
+            Ok(true) => (self.failing, self.held, self.shrink) = (false, 0, false),
             Ok(false) => self.written = self.written.max(self.before_again()),
             Err(error) => {
                 self.tell(&error);
@@ -182,18 +237,53 @@ impl Checkpoints {
         true
     }
 
+    /// What commits write, from how many pages the write-ahead log holds now; nothing where it could
+    /// not be told. It may have begun anew in between, so that less is believed by halves.
+    fn learn(&mut self, pages: u64) {
+        if pages == 0 {
+            return;
+        }
+        let new = if pages < self.held { pages } else { pages - self.held };
+        self.held = pages;
+        let beside = new.saturating_sub(std::mem::take(&mut self.bytes) / PAGE_BYTES);
+        if let Some(each) = beside.checked_div(std::mem::take(&mut self.commits)) {
+            let (least, most) = (*COMMIT_PAGES_BOUNDS.start(), *COMMIT_PAGES_BOUNDS.end());
+            self.commit_pages = each.max(self.commit_pages / 2).clamp(least, most);
+            self.learnt = true;
+        }
+    }
+
+    /// By what the log held when it was last looked at: its file stays as long as it once was.
+    fn is_half_full(&self) -> bool {
+        self.held * PAGE_BYTES > WAL_CAP / 2
+    }
+
     /// The rest, between two commits; whether the next commit can begin the log anew. Nothing here
-    /// waits for a reader or another process. What fails leaves the write-ahead log as it is.
-    async fn finish(&mut self, writer: &mut SqliteConnection) -> sqlx::Result<bool> {
+    /// waits for a reader or another process before the log is half full, and then for a moment.
+    /// What fails leaves the write-ahead log as it is. `copied`: all was copied just now, so that
+    /// whoever reads has begun since and is likely to end soon.
+    async fn finish(&mut self, writer: &mut SqliteConnection, copied: bool) -> sqlx::Result<bool> {
         let how = match self.wal_size() {
-            // Others may commit meanwhile; then it does not begin anew this time.
-            size if size <= WAL_CAP / 2 => "passive",
-            // Nobody may.
-            size if size <= WAL_CAP => "restart",
-            _ => "truncate",
+            size if size > WAL_CAP || self.shrink => "truncate",
+            // Nobody may commit meanwhile.
+            _ if self.is_half_full() => "restart",
+            // Others may; then it does not begin anew this time.
+            _ => "passive",
         };
-        let said = checkpoint(writer, how).await?;
-        Ok(!said.busy && said.copied == said.pages)
+        let waited = self.waited.is_some_and(|waited| waited.elapsed() < READERS_EVERY);
+        if (waited && !copied) || how == "passive" {
+            return checkpoint(writer, how).await.map(Said::all);
+        }
+        // Who begins to read when all is copied reads the database alone, and is not waited for.
+        set_patience(writer, READERS).await?;
+        let since = Instant::now();
+        let said = checkpoint(writer, how).await;
+        // Another process that checkpoints is not waited for, and so was not.
+        if since.elapsed() >= READERS / 2 {
+            self.waited = Some(Instant::now());
+        }
+        set_patience(writer, Duration::ZERO).await?;
+        said.map(Said::all)
     }
 
     /// Whether a sync failed since this was asked last: what lies in the write-ahead log may then
@@ -214,12 +304,18 @@ impl Checkpoints {
         self.signs.closing.store(true, Ordering::Relaxed);
         let conn = match std::mem::replace(&mut self.work, Work::Idle(None)) {
             Work::Idle(conn) => conn,
-            Work::Running(task) => task.await.ok().and_then(|(conn, _)| conn),
+            Work::Running(task) => task.await.ok().and_then(|(conn, ..)| conn),
         };
         if let Some(conn) = conn {
             let _nothing_to_lose = conn.close().await;
         }
     }
+}
+
+/// How long the writer's connection waits for locks; it polls for them itself otherwise.
+async fn set_patience(conn: &mut SqliteConnection, span: Duration) -> sqlx::Result<()> {
+    let text = AssertSqlSafe(format!("pragma busy_timeout = {}", span.as_millis()));
+    sqlx::raw_sql(text).execute(conn).await.map(drop)
 }
 
 async fn checkpoint(conn: &mut SqliteConnection, how: &str) -> sqlx::Result<Said> {
@@ -238,21 +334,29 @@ async fn passes(place: Location, conn: Option<SqliteConnection>, signs: Arc<Sign
         None => place.connect_checkpointer().await,
     };
     match conn {
-        Ok(mut conn) => match catch_up(&mut conn, &signs).await {
-            Ok(reached) => (Some(conn), Ok(reached)),
-            Err(error) => (None, Err(error)),
-        },
-        Err(error) => (None, Err(error)),
+        Ok(mut conn) => {
+            let mut pages = 0;
+            match catch_up(&mut conn, &signs, &mut pages).await {
+                Ok(reached) => (Some(conn), Ok(reached), pages),
+                Err(error) => (None, Err(error), pages),
+            }
+        }
+        Err(error) => (None, Err(error), 0),
     }
 }
 
-async fn catch_up(conn: &mut SqliteConnection, signs: &Signs) -> sqlx::Result<Reached> {
+async fn catch_up(
+    conn: &mut SqliteConnection,
+    signs: &Signs,
+    pages: &mut u64,
+) -> sqlx::Result<Reached> {
     let (mut copied, mut before) = (-1, i64::MAX);
     for _ in 0..PASSES_MAX {
         if signs.closing.load(Ordering::Relaxed) {
             return Ok(Reached::Hindrance);
         }
         let said = checkpoint(conn, "passive").await?;
+        *pages = u64::try_from(said.pages).unwrap_or(0);
         // A commit that is just ending holds it up, too, but not twice at the same place.
         if said.busy || (said.copied < said.pages && said.copied == copied) {
             return Ok(Reached::Hindrance);
@@ -266,44 +370,4 @@ async fn catch_up(conn: &mut SqliteConnection, signs: &Signs) -> sqlx::Result<Re
         (copied, before) = (said.copied, new);
     }
     Ok(Reached::End)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sqlx::ConnectOptions;
-    use sqlx::sqlite::SqliteConnectOptions;
-    use tokio::sync::oneshot;
-    use tokio::time::Instant;
-
-    /// Goal: commits wait a little for passes that cannot keep up, so that the write-ahead log does
-    /// not grow for as long as somebody writes, and for passes that can they do not. Method: passes
-    /// that end when they are told, on a clock that moves only where somebody waits for it.
-    #[tokio::test(start_paused = true)]
-    async fn a_commit_waits_a_little_for_a_checkpoint_that_falls_behind() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut checkpoints = Checkpoints::new(&Location::new(folder.path()), None);
-        let mut writer = SqliteConnectOptions::new().in_memory(true).connect().await.unwrap();
-        let (end, ended) = oneshot::channel();
-        checkpoints.work = Work::Running(tokio::spawn(async move {
-            ended.await.unwrap();
-            (None, Ok(Reached::Hindrance))
-        }));
-        let mut waited = async |checkpoints: &mut Checkpoints| {
-            let start = Instant::now();
-            let ended = checkpoints.go_on(&mut writer).await;
-            (ended, start.elapsed())
-        };
-        assert_eq!(waited(&mut checkpoints).await, (false, Duration::ZERO), "they keep up");
-        checkpoints.signs.behind.store(true, Ordering::Relaxed);
-        for _ in 0..2 {
-            let (ended, span) = waited(&mut checkpoints).await;
-            assert!(!ended && span >= PAUSE && span < PAUSE * 2, "{span:?}");
-        }
-        assert!(matches!(checkpoints.work, Work::Running(_)), "they go on");
-        end.send(()).unwrap();
-        assert_eq!(waited(&mut checkpoints).await, (true, Duration::ZERO));
-        assert!(matches!(checkpoints.work, Work::Idle(None)));
-        assert_eq!(checkpoints.written, EVERY - AGAIN, "the next one comes soon");
-    }
 }

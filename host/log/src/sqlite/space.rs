@@ -49,7 +49,7 @@ impl Writer {
         let [free, all, can] = [unsigned(&row, 0)?, unsigned(&row, 1)?, unsigned(&row, 2)?];
         if can == 0 || free <= KEEP.max((all - free.min(all)) / 8) {
             if std::mem::take(&mut self.space.cutting) {
-                self.checkpoints.ask();
+                self.checkpoints.ask_for_space();
             }
             return Ok(());
         }

@@ -15,7 +15,7 @@ mod child;
 mod commit;
 mod figures;
 mod kills;
-mod processes;
+pub(crate) mod processes;
 mod verify;
 mod worker;
 mod workers;
@@ -35,12 +35,12 @@ const FOLDER: &str = "WINDLASS_CRASH_FOLDER";
 const RUN: &str = "WINDLASS_CRASH_RUN";
 
 /// The log's folder, where this process is a child.
-fn folder() -> Option<std::path::PathBuf> {
+pub(crate) fn folder() -> Option<std::path::PathBuf> {
     std::env::var_os(FOLDER).map(Into::into)
 }
 
 /// The child's number and seed.
-fn run() -> (u64, u64) {
+pub(crate) fn run() -> (u64, u64) {
     let run = std::env::var(RUN).unwrap();
     let (number, seed) = run.split_once(' ').unwrap();
     (number.parse().unwrap(), seed.parse().unwrap())
@@ -84,7 +84,7 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-async fn open(folder: &Path, serve: bool) -> DynLog {
+pub(crate) async fn open(folder: &Path, serve: bool) -> DynLog {
     let log: Arc<SqliteLog> =
         SqliteLog::open(folder, OpenOptions { create: true, serve, ..OpenOptions::default() })
             .await
@@ -93,7 +93,7 @@ async fn open(folder: &Path, serve: bool) -> DynLog {
 }
 
 /// Says one line to the parent, in one write.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     use std::io::Write;
     std::io::stdout().lock().write_all(format!("\n@ {line}\n").as_bytes()).unwrap();
 }

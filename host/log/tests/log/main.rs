@@ -10,6 +10,7 @@ mod power;
 mod readonly;
 mod recount;
 mod rows;
+mod soak;
 mod space;
 mod sqlite;
 mod sync;

@@ -112,7 +112,7 @@ async fn a_long_run_is_cleared_now_and_then() {
 #[tokio::test]
 async fn runs_reach_every_answer() {
     let mut all = String::new();
-    for seed in 0..60 {
+    for seed in 0..150 {
         all += &twins(seed, 300).await.join("\n");
     }
     for wanted in [
@@ -134,6 +134,8 @@ async fn runs_reach_every_answer() {
         "Known",
         "moved: 3",
         "attempt 3",
+        "messages to settle",
+        "was to be limited to",
     ] {
         assert!(all.contains(wanted), "no run came to `{wanted}`");
     }

@@ -9,14 +9,19 @@ use std::time::Instant;
 const MESSAGES: usize = 3_000;
 
 /// A child, and what it says.
-pub(super) struct Other {
-    pub(super) child: Child,
+pub(crate) struct Other {
+    pub(crate) child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Other {
     pub(super) fn start(name: &str, folder: &Path, number: u64) -> Self {
         Self::of(super::start(name, folder, number, 0, ""))
+    }
+
+    /// The same, with a seed.
+    pub(crate) fn start_with_seed(name: &str, folder: &Path, number: u64, seed: u64) -> Self {
+        Self::of(super::start(name, folder, number, seed, ""))
     }
 
     /// The same, where the test is one that only runs when it is asked for.
@@ -31,7 +36,7 @@ impl Other {
     }
 
     /// The next thing it says.
-    pub(super) fn next(&mut self) -> Option<String> {
+    pub(crate) fn next(&mut self) -> Option<String> {
         let lines = self.lines.by_ref().map_while(Result::ok);
         lines.into_iter().find_map(|line| line.strip_prefix("@ ").map(str::to_owned))
     }
