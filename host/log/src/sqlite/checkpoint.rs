@@ -43,6 +43,7 @@ const READERS_EVERY: Duration = Duration::from_secs(1);
 
 /// When to checkpoint, and who does it.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not by itself")]
 pub(super) struct Checkpoints {
     place: Location,
     wal: PathBuf,

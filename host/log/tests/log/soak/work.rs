@@ -148,10 +148,9 @@ async fn consume(
                 Ok(Settled::Applied | Settled::DeadLettered) => {
                     shared.settled.fetch_add(1, Ordering::Relaxed);
                 }
-                // A lease may end under load.
-                Ok(Settled::LeaseLost | Settled::AlreadySettled) => {}
-                // What it sends may find no room; the lease ends then.
-                Err(LogError::QuotaFull { .. }) => {}
+                // A lease may end under load; what is sent may find no room, and the lease ends then.
+                Ok(Settled::LeaseLost | Settled::AlreadySettled)
+                | Err(LogError::QuotaFull { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }
