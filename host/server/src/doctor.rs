@@ -236,7 +236,7 @@ fn of_group(topic: &TopicState, group: &GroupState, now: Timestamp, flag: &str) 
         warn(
             "gap",
             format!("{of} could not read {} messages, which had grown too old", gap.messages),
-            command("group show", topic, group, flag),
+            command("group gap", topic, group, flag),
         );
     }
     if group.copies_missed > 0 {
