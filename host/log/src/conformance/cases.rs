@@ -257,6 +257,7 @@ macro_rules! conformance {
                 a_reader_of_a_removed_topic_is_told_of_a_gap
                 a_removed_topic_is_not_declared
                 a_topic_removed_by_one_process_is_gone_in_the_other
+                a_topic_in_the_place_of_a_removed_one_is_another_in_every_process
                 who_waits_on_a_removed_topic_is_told
                 a_large_topic_is_removed_in_steps
             }

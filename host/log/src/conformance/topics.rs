@@ -176,6 +176,28 @@ pub async fn a_topic_removed_by_one_process_is_gone_in_the_other(h: &dyn Harness
     assert_eq!(state(&log, "t").await.counts.ready, 1);
 }
 
+/// Law 22: a process that knew a removed topic does not take it for the one that came after it,
+/// whatever the backend names them by within.
+pub async fn a_topic_in_the_place_of_a_removed_one_is_another_in_every_process(h: &dyn Harness) {
+    let log = h.log();
+    let Some(other) = h.second_process().await else {
+        return super::skip("a_topic_in_the_place_of_a_removed_one", "there is one process");
+    };
+    for round in 1..4 {
+        publish(&other, "t", 1).await;
+        remove(&log, true).await.unwrap();
+        // What it left is cleared away.
+        log.sweep().await.unwrap();
+        publish(&log, "u", 1).await;
+        publish(&other, "u", 1).await;
+        publish(&other, "t", 1).await;
+        assert_eq!(state(&log, "u").await.counts.ready, 2 * round, "round {round}");
+        assert_eq!(state(&log, "t").await.counts.ready, 1, "round {round}");
+        log.remove_topic(&topic("t"), true).await.unwrap();
+        log.sweep().await.unwrap();
+    }
+}
+
 /// They hear that it is gone, and of one that comes later.
 pub async fn who_waits_on_a_removed_topic_is_told(h: &dyn Harness) {
     let log = h.log();

@@ -117,8 +117,10 @@ impl Cache {
         conn: &mut SqliteConnection,
         name: &Topic,
     ) -> sqlx::Result<Option<TopicId>> {
+        // A deleted topic's number may be another's by now.
+        let is_right = |row: &TopicRow| row.epoch == self.epoch && row.name == *name;
         if let Some(id) = self.topic_ids.get(name)
-            && self.topics.get(id).is_some_and(|row| row.epoch == self.epoch)
+            && self.topics.get(id).is_some_and(is_right)
         {
             return Ok(Some(*id));
         }
@@ -131,9 +133,7 @@ impl Cache {
         .fetch_optional(&mut *conn)
         .await?;
         let Some(row) = row else {
-            if let Some(id) = self.topic_ids.remove(name) {
-                self.topics.remove(&id);
-            }
+            self.forget_number(name);
             return Ok(None);
         };
         let id = TopicId(unsigned(&row, 0)?);
@@ -158,16 +158,33 @@ impl Cache {
             groups: groups.iter().map(|row| unsigned(row, 0)).collect::<sqlx::Result<_>>()?,
             look_after: 0,
         };
-        self.topic_ids.insert(name.clone(), id);
-        self.topics.insert(id, topic);
+        self.keep_topic(topic);
         Ok(Some(id))
     }
 
     /// Remembers a topic that this transaction made.
     pub(super) fn new_topic(&mut self, mut topic: TopicRow) {
         topic.epoch = self.epoch;
+        self.keep_topic(topic);
+    }
+
+    fn keep_topic(&mut self, topic: TopicRow) {
         self.topic_ids.insert(topic.name.clone(), topic.id);
-        self.topics.insert(topic.id, topic);
+        let (id, name) = (topic.id, topic.name.clone());
+        if let Some(former) = self.topics.insert(id, topic)
+            && former.name != name
+        {
+            self.topic_ids.remove(&former.name);
+        }
+    }
+
+    /// A name has no number any more; what has that number now stays.
+    fn forget_number(&mut self, name: &Topic) {
+        if let Some(id) = self.topic_ids.remove(name)
+            && self.topics.get(&id).is_some_and(|row| row.name == *name)
+        {
+            self.topics.remove(&id);
+        }
     }
 
     /// Remembers a group that this transaction made.
@@ -179,9 +196,7 @@ impl Cache {
 
     /// Forgets a topic that was deleted.
     pub(super) fn forget_topic(&mut self, name: &Topic) {
-        if let Some(id) = self.topic_ids.remove(name) {
-            self.topics.remove(&id);
-        }
+        self.forget_number(name);
         self.tail.forget(name);
     }
 
@@ -342,4 +357,32 @@ fn json<T: serde::de::DeserializeOwned + Default>(text: &str) -> T {
 
 fn decode(error: windlass_core::NameError) -> sqlx::Error {
     sqlx::Error::Decode(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::{ConnectOptions, Connection};
+
+    /// Found by the model: the number of a deleted topic was another's, and its old name led there.
+    #[tokio::test]
+    async fn a_number_given_again_leads_to_one_name_only() {
+        let mut conn =
+            sqlx::sqlite::SqliteConnectOptions::new().in_memory(true).connect().await.unwrap();
+        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut conn).await.unwrap();
+        let (old, new) = (Topic::new("old").unwrap(), Topic::new("new").unwrap());
+        let mut cache = Cache::default();
+        cache.seen(1);
+        sqlx::raw_sql("insert into topic values (7, 'old', 0, 0, 0, 0, 0, 0, '[]', '[]', 0, 1, 1, 1, null, null, null)")
+            .execute(&mut conn)
+            .await
+            .unwrap();
+        assert_eq!(cache.topic(&mut conn, &old).await.unwrap(), Some(TopicId(7)));
+        sqlx::raw_sql("update topic set name = 'new'").execute(&mut conn).await.unwrap();
+        cache.seen(2);
+        assert_eq!(cache.topic(&mut conn, &new).await.unwrap(), Some(TopicId(7)));
+        assert_eq!(cache.topic(&mut conn, &old).await.unwrap(), None);
+        assert_eq!(cache.topic_row(TopicId(7)).unwrap().name, new, "that is still known");
+        conn.close().await.unwrap();
+    }
 }
