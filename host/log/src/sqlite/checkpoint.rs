@@ -36,7 +36,8 @@ const SHORT: i64 = 512;
 const PASSES_MAX: usize = 16;
 /// How long a commit waits for a checkpoint that falls behind.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long commits wait for readers to let go of a write-ahead log that is half full.
+/// How long commits wait for readers to let go of a write-ahead log that is half full; three times as
+/// long beyond its cap.
 const READERS: Duration = Duration::from_millis(100);
 /// How often at most where one does not let go: a tenth of the time is lost then.
 const READERS_EVERY: Duration = Duration::from_secs(1);
@@ -254,9 +255,10 @@ impl Checkpoints {
         }
     }
 
-    /// By what the log held when it was last looked at: its file stays as long as it once was.
+    /// By what the log held when this process last looked at it, as its file stays as long as it once
+    /// was; but beyond the cap, to which it is cut, by the file: others may have kept us from looking.
     fn is_half_full(&self) -> bool {
-        self.held * PAGE_BYTES > WAL_CAP / 2
+        self.held * PAGE_BYTES > WAL_CAP / 2 || self.wal_size() > WAL_CAP
     }
 
     /// The rest, between two commits; whether the next commit can begin the log anew. Nothing here
@@ -276,7 +278,8 @@ impl Checkpoints {
             return checkpoint(writer, how).await.map(Said::all);
         }
         // Who begins to read when all is copied reads the database alone, and is not waited for.
-        set_patience(writer, READERS).await?;
+        let patience = if how == "truncate" { READERS * 3 } else { READERS };
+        set_patience(writer, patience).await?;
         let since = Instant::now();
         let said = checkpoint(writer, how).await;
         // Another process that checkpoints is not waited for, and so was not.
