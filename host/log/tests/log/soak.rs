@@ -42,33 +42,32 @@ fn two_processes_with_everything_on_stay_as_small_as_they_were() {
     if let Some(folder) = folder() {
         let (_, seed) = run();
         let figures = runtime().block_on(soak(&folder, span, seed));
-        say(&format!("memory {} {}", figures.memory_early(), figures.memory_late()));
-        return say(&format!("done {} {}", figures.published, figures.settled));
+        println!("{figures}");
+        return say(&format!("judge {}", figures.told()));
     }
+    // Both are processes of their own, as in this one other tests take memory.
     let (seed, folder) = (seed(), tempfile::tempdir().unwrap());
-    let mut other = Other::start_with_seed(NAME, folder.path(), 1, seed ^ 1);
-    let figures = runtime().block_on(soak(folder.path(), span, seed));
-    println!("this process: {figures}");
-    let mut told = Vec::new();
-    while let Some(line) = other.next() {
-        println!("the other one: {line}");
-        told.push(line);
-    }
-    assert!(other.child.wait().unwrap().success(), "the other process failed");
-    assert_eq!(told.len(), 2, "{told:?}");
-    let memory: Vec<u64> = told[0].split(' ').filter_map(|word| word.parse().ok()).collect();
+    let mut both = [1, 2].map(|number| {
+        Other::start_with_seed(NAME, folder.path(), number, seed.wrapping_add(number))
+    });
     let is_long = span.as_secs() >= LONG_SECONDS;
-    flat("the other process", memory[0], memory[1], is_long);
-    flat("this process", figures.memory_early(), figures.memory_late(), is_long);
-    let (wal, most) = (figures.wal_most, if is_long { WAL_CAP } else { WAL_MOST_SHORT });
-    assert!(wal <= most, "the write-ahead log took {wal} bytes");
-    assert!(figures.recounts > 0 && figures.published > 0 && figures.settled > 0, "{figures}");
+    for (number, other) in both.iter_mut().enumerate() {
+        let told = std::iter::from_fn(|| other.next()).last().unwrap_or_default();
+        assert!(other.child.wait().unwrap().success(), "process {number} failed");
+        println!("process {number}: {told}");
+        let told: Vec<u64> = told.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [early, late, wal, recounts, published, settled] = told[..] else { panic!("{told:?}") };
+        flat(number, early, late, is_long);
+        let most = if is_long { WAL_CAP } else { WAL_MOST_SHORT };
+        assert!(wal <= most, "the write-ahead log took {wal} bytes");
+        assert!(recounts > 0 && published > 0 && settled > 0, "process {number} did nothing");
+    }
 }
 
 /// A tenth more than early on, and what an allocator may keep, is flat.
-fn flat(who: &str, early: u64, late: u64, is_long: bool) {
+fn flat(number: usize, early: u64, late: u64, is_long: bool) {
     let most = if is_long { early + early / 10 + (16 << 20) } else { MEMORY_MOST };
-    assert!(late <= most, "{who} took {early} bytes of memory early on and {late} late");
+    assert!(late <= most, "process {number} took {early} bytes of memory early on and {late} late");
 }
 
 /// Works for `span`, and looks.

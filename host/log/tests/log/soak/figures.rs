@@ -34,12 +34,20 @@ impl Figures {
         self.memory.push((share, resident()));
     }
 
-    pub(super) fn memory_early(&self) -> u64 {
+    fn memory_early(&self) -> u64 {
         self.median_of(&EARLY)
     }
 
-    pub(super) fn memory_late(&self) -> u64 {
+    fn memory_late(&self) -> u64 {
         self.median_of(&LATE)
+    }
+
+    /// As one process tells another: memory early and late, the write-ahead log, recounts, published
+    /// and settled messages.
+    pub(super) fn told(&self) -> String {
+        let (early, late) = (self.memory_early(), self.memory_late());
+        let Self { wal_most, recounts, published, settled, .. } = self;
+        format!("{early} {late} {wal_most} {recounts} {published} {settled}")
     }
 
     fn median_of(&self, shares: &std::ops::Range<f64>) -> u64 {
