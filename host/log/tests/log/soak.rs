@@ -24,7 +24,7 @@ const LONG_SECONDS: u64 = 120;
 /// The write-ahead log's cap while nobody holds an old snapshot (ARCHITECTURE.md). In a short run on
 /// a machine that does much else a reader may be stopped halfway for as long as the run takes.
 const WAL_CAP: u64 = 64 << 20;
-const WAL_MOST_SHORT: u64 = 2 * WAL_CAP;
+const WAL_MOST_SHORT: u64 = 4 * WAL_CAP;
 /// No process takes more than this, however short the run.
 const MEMORY_MOST: u64 = 256 << 20;
 /// How often sizes are looked at.
