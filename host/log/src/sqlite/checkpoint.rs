@@ -9,7 +9,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::open::{Location, OpenOptions};
+use super::location::Location;
+use super::open::OpenOptions;
 use super::transaction::is_failed_sync;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection, Row, query};
@@ -221,6 +222,8 @@ impl Checkpoints {
             Ok(Reached::End) => self.finish(writer, true).await,
             Ok(Reached::Hindrance) if !self.is_half_full() => Ok(false),
             Ok(Reached::Hindrance) => self.finish(writer, false).await,
+            // What was copied may be lost: nothing may be copied behind it before that is mended.
+            Err(error) if is_failed_sync(&error) => Err(error),
             // Without the passes the writer does it all.
             Err(error) => {
                 self.tell(&error);

@@ -3,7 +3,7 @@
 //! A file that is removed or moved away lives on for whoever has it open. What is committed to it
 //! then is gone with the process, so it must not be acknowledged.
 
-use super::open::Location;
+use super::location::Location;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 

@@ -1,7 +1,7 @@
 //! What the file and its surroundings say of themselves.
 
 use super::checkpoint::WAL_CAP;
-use super::open::Location;
+use super::location::Location;
 use crate::health::FileHealth;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row, query};

@@ -6,7 +6,8 @@
 //! nobody has touched it meanwhile.
 
 use super::cache::unsigned;
-use super::open::{Location, OpenError, check_marks, check_version};
+use super::location::Location;
+use super::open::{OpenError, check_marks, check_version};
 use crate::clock::{Clock, LogTime, offset_after_boot};
 use crate::waiter::Waiters;
 use sqlx::sqlite::SqliteConnection;

@@ -110,7 +110,9 @@ impl Writer {
     }
 
     /// What was committed unsynced: SQLite syncs it when it closes, and tells nobody when that fails.
+    /// It also copies the rest then, which must not be behind a hole.
     pub(super) async fn sync_before_closing(&mut self) {
+        self.end_doubt().await;
         if self.syncing.behind
             && let Err(error) = self.sync().await
         {
@@ -123,6 +125,9 @@ impl Writer {
         if tick {
             self.checkpoints.look();
         }
+        if !self.end_doubt().await {
+            return;
+        }
         if let Some(conn) = &mut self.conn {
             let ended = self.checkpoints.go_on(conn).await;
             if ended {
@@ -130,6 +135,17 @@ impl Writer {
             }
         }
         self.syncing.doubted |= self.checkpoints.take_doubt();
+    }
+
+    /// Mends what a failed sync left, where one failed; whether nothing is in doubt now.
+    async fn end_doubt(&mut self) -> bool {
+        if self.syncing.doubted
+            && self.conn.is_some()
+            && let Err(error) = self.write_again().await
+        {
+            tracing::warn!(%error, "what a failed sync left could not be written again yet");
+        }
+        !self.syncing.doubted
     }
 
     /// After a failure nothing that was remembered is trusted, and the connection is replaced:
