@@ -70,9 +70,11 @@ pub(super) async fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
         keys: size(args.keys),
         program: std::env::current_exe().ok(),
     };
+    // In this order: who is told that something is measured may end it.
     let measured = tokio::select! {
-        measured = bench::run(folder.path(), options, |next| ui.note(&format!("measuring {next}"))) => measured,
+        biased;
         () = told_to_end() => return Err(Failure::new("interrupted")),
+        measured = bench::run(folder.path(), options, |next| ui.note(&format!("measuring {next}"))) => measured,
     };
     let report = measured.map_err(failed)?;
     if ui.json {
@@ -90,6 +92,7 @@ async fn told_to_end() {
         return;
     };
     tokio::select! {
+        biased;
         _ = tokio::signal::ctrl_c() => {}
         _ = term.recv() => {}
     }
