@@ -10,7 +10,7 @@ mod work;
 
 use crate::crash::processes::Other;
 use crate::crash::{folder, number, open, run, runtime, say, seed};
-use figures::Figures;
+use figures::{Figures, Watch};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use windlass_log::DynLog;
@@ -27,8 +27,6 @@ const WAL_CAP: u64 = 64 << 20;
 const WAL_MOST_SHORT: u64 = 4 * WAL_CAP;
 /// No process takes more than this, however short the run.
 const MEMORY_MOST: u64 = 256 << 20;
-/// How often sizes are looked at.
-const LOOK: Duration = Duration::from_millis(100);
 /// How often all rows are counted again.
 const RECOUNT: Duration = Duration::from_secs(3);
 
@@ -76,15 +74,12 @@ async fn soak(folder: &Path, span: Duration, seed: u64) -> Figures {
     let since = Instant::now();
     let work = Work::begin(&log, seed).await;
     let mut figures = Figures::default();
-    let mut recounted = Instant::now();
+    let watch = Watch::begin(&folder.join(FILE_NAME), span);
     while since.elapsed() < span {
-        tokio::time::sleep(LOOK).await;
-        figures.look(&folder.join(FILE_NAME), since.elapsed().as_secs_f64() / span.as_secs_f64());
-        if recounted.elapsed() >= RECOUNT {
-            recount(&log, &mut figures).await;
-            recounted = Instant::now();
-        }
+        tokio::time::sleep(RECOUNT.min(span.saturating_sub(since.elapsed()))).await;
+        recount(&log, &mut figures).await;
     }
+    figures.sizes = watch.end();
     (figures.published, figures.settled) = work.end().await;
     recount(&log, &mut figures).await;
     log.close().await;

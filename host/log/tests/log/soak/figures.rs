@@ -1,20 +1,58 @@
 //! What a soak has seen.
 
 use std::fmt;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Shares of the run: what was there early on, when everything is warm, and at its end.
 const EARLY: std::ops::Range<f64> = 0.2..0.4;
 const LATE: std::ops::Range<f64> = 0.8..1.0;
+/// How often sizes are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Looks at sizes by a thread of its own, whatever else the process waits for.
+#[derive(Debug)]
+pub(super) struct Watch {
+    end: Sender<()>,
+    thread: JoinHandle<Sizes>,
+}
+
+impl Watch {
+    pub(super) fn begin(file: &Path, span: Duration) -> Self {
+        let (end, ended) = mpsc::channel();
+        let (file, since) = (file.to_owned(), Instant::now());
+        let thread = std::thread::spawn(move || {
+            let mut sizes = Sizes::default();
+            loop {
+                sizes.look(&file, since.elapsed().as_secs_f64() / span.as_secs_f64());
+                if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                    return sizes;
+                }
+            }
+        });
+        Self { end, thread }
+    }
+
+    pub(super) fn end(self) -> Sizes {
+        drop(self.end);
+        self.thread.join().unwrap()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sizes {
+    /// Share of the run and resident bytes.
+    memory: Vec<(f64, u64)>,
+    wal_most: u64,
+    file_most: u64,
+    file_last: u64,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Figures {
-    /// Share of the run and resident bytes.
-    memory: Vec<(f64, u64)>,
-    pub(super) wal_most: u64,
-    file_most: u64,
-    file_last: u64,
+    pub(super) sizes: Sizes,
     pub(super) recounts: u64,
     pub(super) disturbed: u64,
     pub(super) longest_read: Duration,
@@ -22,13 +60,13 @@ pub(super) struct Figures {
     pub(super) settled: u64,
 }
 
-impl Figures {
+impl Sizes {
     /// Looks at the files and at this process, `share` of the run being over.
-    pub(super) fn look(&mut self, file: &Path, share: f64) {
+    fn look(&mut self, file: &Path, share: f64) {
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
         let mut wal = file.as_os_str().to_owned();
         wal.push("-wal");
-        self.wal_most = self.wal_most.max(size(Path::new(&wal)));
+        self.wal_most = self.wal_most.max(size(&PathBuf::from(wal)));
         self.file_last = size(file);
         self.file_most = self.file_most.max(self.file_last);
         self.memory.push((share, resident()));
@@ -42,19 +80,25 @@ impl Figures {
         self.median_of(&LATE)
     }
 
+    /// Where the thread was not let run within these shares, what it saw next.
+    fn median_of(&self, shares: &std::ops::Range<f64>) -> u64 {
+        let from = self.memory.partition_point(|(share, _)| *share < shares.start);
+        let until = self.memory.partition_point(|(share, _)| *share < shares.end);
+        let from = from.min(self.memory.len() - 1);
+        let within = &self.memory[from..until.max(from + 1)];
+        let mut sizes: Vec<u64> = within.iter().map(|(_, size)| *size).collect();
+        sizes.sort_unstable();
+        sizes[sizes.len() / 2]
+    }
+}
+
+impl Figures {
     /// As one process tells another: memory early and late, the write-ahead log, recounts, published
     /// and settled messages.
     pub(super) fn told(&self) -> String {
-        let (early, late) = (self.memory_early(), self.memory_late());
-        let Self { wal_most, recounts, published, settled, .. } = self;
-        format!("{early} {late} {wal_most} {recounts} {published} {settled}")
-    }
-
-    fn median_of(&self, shares: &std::ops::Range<f64>) -> u64 {
-        let within = self.memory.iter().filter(|(share, _)| shares.contains(share));
-        let mut sizes: Vec<u64> = within.map(|(_, size)| *size).collect();
-        sizes.sort_unstable();
-        sizes[sizes.len() / 2]
+        let Self { sizes, recounts, published, settled, .. } = self;
+        let (early, late) = (sizes.memory_early(), sizes.memory_late());
+        format!("{early} {late} {} {recounts} {published} {settled}", sizes.wal_most)
     }
 }
 
@@ -68,11 +112,11 @@ impl fmt::Display for Figures {
              changed too fast to compare), longest read {:.1?}",
             self.published,
             self.settled,
-            mib(self.memory_early()),
-            mib(self.memory_late()),
-            mib(self.wal_most),
-            mib(self.file_most),
-            mib(self.file_last),
+            mib(self.sizes.memory_early()),
+            mib(self.sizes.memory_late()),
+            mib(self.sizes.wal_most),
+            mib(self.sizes.file_most),
+            mib(self.sizes.file_last),
             self.recounts,
             self.disturbed,
             self.longest_read,
