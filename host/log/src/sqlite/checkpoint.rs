@@ -12,6 +12,7 @@ mod tests;
 use super::location::Location;
 use super::open::OpenOptions;
 use super::transaction::is_failed_sync;
+use super::turnstile::{Turnstile, pause};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection, Row, query};
 use std::path::PathBuf;
@@ -124,6 +125,11 @@ impl OpenOptions {
 }
 
 impl Said {
+    /// Whether nothing was done, as another connection checkpoints.
+    fn is_refused(self) -> bool {
+        self.busy && self.pages < 0
+    }
+
     /// Whether all of it is in the database, with nobody in the way.
     fn all(self) -> bool {
         !self.busy && self.copied == self.pages
@@ -194,7 +200,11 @@ impl Checkpoints {
 
     /// Between two transactions: begins a checkpoint that is due, or ends one; whether one has ended
     /// well.
-    pub(super) async fn go_on(&mut self, writer: &mut SqliteConnection) -> bool {
+    pub(super) async fn go_on(
+        &mut self,
+        writer: &mut SqliteConnection,
+        turnstile: &mut Turnstile,
+    ) -> bool {
         let due = self.is_due();
         let done = match &mut self.work {
             Work::Idle(_) if !due => return false,
@@ -219,15 +229,15 @@ impl Checkpoints {
         self.work = Work::Idle(conn);
         self.learn(pages);
         let finished = match reached {
-            Ok(Reached::End) => self.finish(writer, true).await,
+            Ok(Reached::End) => self.finish(writer, turnstile, true).await,
             Ok(Reached::Hindrance) if !self.is_half_full() => Ok(false),
-            Ok(Reached::Hindrance) => self.finish(writer, false).await,
+            Ok(Reached::Hindrance) => self.finish(writer, turnstile, false).await,
             // What was copied may be lost: nothing may be copied behind it before that is mended.
             Err(error) if is_failed_sync(&error) => Err(error),
             // Without the passes the writer does it all.
             Err(error) => {
                 self.tell(&error);
-                self.finish(writer, false).await
+                self.finish(writer, turnstile, false).await
             }
         };
         match finished {
@@ -265,10 +275,16 @@ impl Checkpoints {
     }
 
     /// The rest, between two commits; whether the next commit can begin the log anew. Nothing here
-    /// waits for a reader or another process before the log is half full, and then for a moment.
+    /// waits for a reader or another process before the log is half full, and then for a moment, in
+    /// which no process commits.
     /// What fails leaves the write-ahead log as it is. `copied`: all was copied just now, so that
     /// whoever reads has begun since and is likely to end soon.
-    async fn finish(&mut self, writer: &mut SqliteConnection, copied: bool) -> sqlx::Result<bool> {
+    async fn finish(
+        &mut self,
+        writer: &mut SqliteConnection,
+        turnstile: &mut Turnstile,
+        copied: bool,
+    ) -> sqlx::Result<bool> {
         let how = match self.wal_size() {
             size if size > WAL_CAP || self.shrink => "truncate",
             // Nobody may commit meanwhile.
@@ -283,9 +299,17 @@ impl Checkpoints {
         // Who begins to read when all is copied reads the database alone, and is not waited for.
         let patience = if how == "truncate" { READERS * 3 } else { READERS };
         set_patience(writer, patience).await?;
+        // It needs the write lock, which another process would take again and again meanwhile.
+        turnstile.enter().await;
         let since = Instant::now();
-        let said = checkpoint(writer, how).await;
-        // Another process that checkpoints is not waited for, and so was not.
+        let said = loop {
+            match checkpoint(writer, how).await {
+                // For another process's checkpoint SQLite does not wait by itself.
+                Ok(said) if said.is_refused() && since.elapsed() < patience => pause(since).await,
+                said => break said,
+            }
+        };
+        turnstile.leave();
         if since.elapsed() >= READERS / 2 {
             self.waited = Some(Instant::now());
         }

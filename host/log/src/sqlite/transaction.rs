@@ -129,7 +129,7 @@ impl Writer {
             return;
         }
         if let Some(conn) = &mut self.conn {
-            let ended = self.checkpoints.go_on(conn).await;
+            let ended = self.checkpoints.go_on(conn, &mut self.turnstile).await;
             if ended {
                 self.chores.checkpointed(self.time.now());
             }

@@ -14,6 +14,7 @@ async fn a_commit_waits_a_little_for_a_checkpoint_that_falls_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut checkpoints = Checkpoints::new(&Location::new(folder.path()), None);
     let mut writer = SqliteConnectOptions::new().in_memory(true).connect().await.unwrap();
+    let mut turnstile = Turnstile::new(folder.path());
     let (end, ended) = oneshot::channel();
     checkpoints.work = Work::Running(tokio::spawn(async move {
         ended.await.unwrap();
@@ -21,7 +22,7 @@ async fn a_commit_waits_a_little_for_a_checkpoint_that_falls_behind() {
     }));
     let mut waited = async |checkpoints: &mut Checkpoints| {
         let start = Instant::now();
-        let ended = checkpoints.go_on(&mut writer).await;
+        let ended = checkpoints.go_on(&mut writer, &mut turnstile).await;
         (ended, start.elapsed())
     };
     assert_eq!(waited(&mut checkpoints).await, (false, Duration::ZERO), "they keep up");
