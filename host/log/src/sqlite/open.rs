@@ -3,13 +3,16 @@
 use super::location::Location;
 use super::pending::int;
 use super::sql::Args;
+use super::transaction::{BUSY_PATIENCE, is_busy};
+use super::turnstile::pause;
 use crate::admin::RETAIN;
 use crate::clock::{Clock, END, LogTime, SystemClock, offset_after_boot};
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor, Row};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 use windlass_core::Timestamp;
 use windlass_core::time::millis;
 
@@ -162,18 +165,39 @@ pub(super) async fn open(
     place: &Location,
     options: &OpenOptions,
 ) -> Result<(SqliteConnection, LogTime), OpenError> {
+    let since = Instant::now();
+    loop {
+        match try_open(place, options).await {
+            // For some locks SQLite does not wait by itself, as when a file's journal changes.
+            Err(OpenError::Sqlite { source, .. })
+                if is_busy(&source) && since.elapsed() < BUSY_PATIENCE =>
+            {
+                pause(since).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+async fn try_open(
+    place: &Location,
+    options: &OpenOptions,
+) -> Result<(SqliteConnection, LogTime), OpenError> {
     let unreadable = |source| OpenError::Folder { path: place.folder.clone(), source };
-    let present = place.file.try_exists().map_err(unreadable)?;
-    if !present {
+    // Another process may have made the file just now, and not written to it.
+    let bytes = match std::fs::metadata(&place.file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        found => Some(found.map_err(unreadable)?.len()),
+    };
+    if bytes.is_none() {
         if !options.create {
             return Err(OpenError::Missing(place.folder.clone()));
         }
         create_folder(&place.folder).map_err(unreadable)?;
     }
     // The first connection waits for other processes that are opening at the same time.
-    let mut wanted =
-        place.options().create_if_missing(options.create).busy_timeout(Duration::from_secs(10));
-    if !present {
+    let mut wanted = place.options().create_if_missing(options.create).busy_timeout(BUSY_PATIENCE);
+    if options.create && bytes.unwrap_or(0) == 0 {
         // Only an empty file takes it; asked of another one it would write to it all the same.
         wanted = wanted.auto_vacuum(SqliteAutoVacuum::Incremental);
     }
@@ -204,20 +228,14 @@ async fn prepare(
     options: &OpenOptions,
 ) -> Result<(), OpenError> {
     let sqlite = |e| place.sqlite(e);
-    let (application, schema) = marks(conn).await.map_err(sqlite)?;
-    match (application, schema) {
-        (APPLICATION_ID, SCHEMA_VERSION) => return Ok(()),
-        (APPLICATION_ID, found) => return Err(place.other_schema(found)),
-        (0, 0) if !has_tables(conn).await.map_err(sqlite)? => {}
-        _ => return Err(OpenError::Foreign(place.file.clone())),
-    }
-    if !options.create {
-        return Err(OpenError::Missing(place.folder.clone()));
+    match check_marks(place, conn).await.map_err(sqlite)? {
+        Err(OpenError::Missing(_)) if options.create => {}
+        checked => return checked,
     }
     conn.execute("pragma journal_mode = wal").await.map_err(sqlite)?;
     conn.execute("begin immediate").await.map_err(sqlite)?;
     // Another process may have been faster.
-    if marks(conn).await.map_err(sqlite)? == (APPLICATION_ID, SCHEMA_VERSION) {
+    if check_marks(place, conn).await.map_err(sqlite)?.is_ok() {
         conn.execute("rollback").await.map_err(sqlite)?;
         return Ok(());
     }
@@ -250,22 +268,29 @@ pub(super) async fn check_marks(
     conn: &mut SqliteConnection,
 ) -> sqlx::Result<Result<(), OpenError>> {
     Ok(match marks(conn).await? {
-        (APPLICATION_ID, SCHEMA_VERSION) => Ok(()),
-        (APPLICATION_ID, found) => Err(place.other_schema(found)),
-        (0, 0) if !has_tables(conn).await? => Err(OpenError::Missing(place.folder.clone())),
-        _ => Err(OpenError::Foreign(place.file.clone())),
+        Marks { application: APPLICATION_ID, schema: SCHEMA_VERSION, .. } => Ok(()),
+        Marks { application: APPLICATION_ID, schema, .. } => Err(place.other_schema(schema)),
+        Marks { application: 0, schema: 0, tables: 0 } => {
+            Err(OpenError::Missing(place.folder.clone()))
+        }
+        Marks { .. } => Err(OpenError::Foreign(place.file.clone())),
     })
 }
 
-async fn marks(conn: &mut SqliteConnection) -> sqlx::Result<(i64, i64)> {
-    let application = sqlx::query("pragma application_id").fetch_one(&mut *conn).await?;
-    let schema = sqlx::query("pragma user_version").fetch_one(&mut *conn).await?;
-    Ok((application.try_get(0)?, schema.try_get(0)?))
+/// What tells whose file it is.
+#[derive(Debug, Clone, Copy)]
+struct Marks {
+    application: i64,
+    schema: i64,
+    tables: i64,
 }
 
-async fn has_tables(conn: &mut SqliteConnection) -> sqlx::Result<bool> {
-    let row = sqlx::query("select count(*) from sqlite_schema").fetch_one(conn).await?;
-    Ok(row.try_get::<i64, _>(0)? > 0)
+/// In one statement, so that a log that is being made is seen before that or behind it.
+async fn marks(conn: &mut SqliteConnection) -> sqlx::Result<Marks> {
+    let text = "select application_id, user_version, (select count(*) from sqlite_schema)
+                  from pragma_application_id, pragma_user_version";
+    let row = sqlx::query(text).fetch_one(conn).await?;
+    Ok(Marks { application: row.try_get(0)?, schema: row.try_get(1)?, tables: row.try_get(2)? })
 }
 
 /// Log time's offset from the boot clock. The first to open after a boot sets it (law 21).

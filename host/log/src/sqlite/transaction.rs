@@ -12,7 +12,7 @@ use sqlx::{Connection, Row, query};
 use std::time::{Duration, Instant};
 
 /// How long to wait for another process's transaction.
-const BUSY_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const BUSY_PATIENCE: Duration = Duration::from_secs(10);
 /// After storage has failed, those who kept a settlement write it before anybody acts on the end
 /// of its lease (law 26). They try again each second.
 const GRACE: Duration = Duration::from_secs(3);
@@ -177,7 +177,8 @@ impl Writer {
     }
 }
 
-fn is_busy(error: &sqlx::Error) -> bool {
+/// Whether another connection is in the way.
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     code(error).is_some_and(|code| code & 0xff == libsqlite3_sys::SQLITE_BUSY)
 }
 

@@ -190,3 +190,27 @@ async fn logs_that_open_and_close_beside_each_other_find_no_locked_file() {
         task.await.unwrap();
     }
 }
+
+/// Goal: of those who make the same log at the same moment each has it. Method: a hundred times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_log_that_several_make_at_once_is_made_once() {
+    for round in 0..100 {
+        let folder = tempfile::tempdir().unwrap();
+        let place: Arc<Path> = folder.path().join("log").into();
+        let openings: Vec<_> = (0..4)
+            .map(|_| {
+                let place = Arc::clone(&place);
+                tokio::spawn(async move { open(&place, true).await })
+            })
+            .collect();
+        for opening in openings {
+            let opened = opening.await.unwrap();
+            assert!(opened.is_ok(), "round {round}: {opened:?}");
+        }
+        let mut made = file(&place).await;
+        let (kind,): (i64,) =
+            sqlx::query_as("pragma auto_vacuum").fetch_one(&mut made).await.unwrap();
+        assert_eq!(kind, 2, "round {round}: it gives space back");
+        made.close().await.unwrap();
+    }
+}
