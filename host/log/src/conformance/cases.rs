@@ -248,6 +248,7 @@ macro_rules! conformance {
                 a_moved_group_forgets_what_waited
                 a_moved_group_takes_over_what_it_reads
                 a_dead_letter_that_a_group_was_moved_back_before_counts_once
+                a_moved_group_is_given_what_was_redriven_while_it_reads_past
             }
             topics {
                 a_topic_with_messages_goes_only_by_force

@@ -161,3 +161,21 @@ pub async fn a_dead_letter_that_a_group_was_moved_back_before_counts_once(h: &dy
     let found = state(&log, "t").await;
     assert_eq!((found.counts.ready, found.counts.dead, found.retained), (1, 1, 2));
 }
+
+/// In the same claim: what gives it out does not take it for settled by the position's passing.
+pub async fn a_moved_group_is_given_what_was_redriven_while_it_reads_past(h: &dyn Harness) {
+    let (log, _) = started(h, 2).await;
+    let buried = bury_one(&log, "t", "g").await;
+    ack(&log, &claim_one(&log, "t", "g").await).await;
+    // The sweep is past it: from now on it goes with whoever had it last.
+    log.set_retain(s(0), 0).await.unwrap();
+    log.sweep().await.unwrap();
+    log.sweep().await.unwrap();
+    seek(&log, "g", Start::Earliest).await;
+    let redriven = log.redrive(&topic("t"), None, &DeadLetterFilter::default()).await.unwrap();
+    assert_eq!(redriven.moved, 1);
+    let given = claim(&log, "t", "g", 9).await;
+    assert_eq!(ids(&given), [buried]);
+    ack(&log, &given[0]).await;
+    assert_eq!(counts(&log, "t", "g").await, (0, 0, 0, 0));
+}

@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use windlass_core::lease::{Lease, Standing};
 use windlass_core::passing::{PARKED_MAX, Passing, SET_ASIDE_MAX, key_hash};
-use windlass_core::{Timestamp, Token};
+use windlass_core::{Sequence, Timestamp, Token};
 
 impl State {
     /// Up to `max` messages under a lease.
@@ -28,23 +28,29 @@ impl State {
         let mut given = Vec::new();
         self.groups[place].give_up_used_up(now);
         self.note_buried(place);
-        match request.prefer {
+        let passed = match request.prefer {
             Prefer::Order => {
                 self.claim_ended(place, max, now, &mut given);
                 self.claim_due(place, max, now, &mut given);
-                self.claim_new(place, max, now, &mut given, wakes);
+                self.claim_new(place, max, now, &mut given, wakes)
             }
             Prefer::Untried => {
-                self.claim_new(place, max, now, &mut given, wakes);
+                let passed = self.claim_new(place, max, now, &mut given, wakes);
                 let group = &mut self.groups[place];
                 let room = group.room().saturating_sub(given.len()).min(max - given.len());
                 let due = group.waiting.take_least_tried(now, room);
                 given.extend(due.into_iter().map(Earlier::waited));
                 self.claim_ended(place, max, now, &mut given);
+                passed
             }
-        }
+        };
         let claims: Vec<_> =
             given.into_iter().filter_map(|one| self.lease(place, one, request, now)).collect();
+        // Only now: what was redriven and is given here was among it where the group was moved back.
+        let at = self.groups[place].topic;
+        for sequence in passed {
+            self.let_go(at, sequence);
+        }
         if let Some(claim) = claims.first() {
             self.look_by(claim.lease_until, wakes);
         }
@@ -73,7 +79,8 @@ impl State {
         given.extend(due.map(Earlier::waited));
     }
 
-    /// New ones, by sequence; what must wait is passed into a place of its own, at most so many.
+    /// New ones, by sequence; what must wait is passed into a place of its own, at most so many. What
+    /// the cursor passed by and this group does not have.
     fn claim_new(
         &mut self,
         place: usize,
@@ -81,7 +88,7 @@ impl State {
         now: Timestamp,
         given: &mut Vec<Earlier>,
         wakes: &mut Wakes,
-    ) {
+    ) -> Vec<Sequence> {
         let group = &mut self.groups[place];
         let not_leased = given.iter().filter(|one| group.leases.get(one.sequence).is_none());
         let room = group.room().saturating_sub(not_leased.count());
@@ -128,9 +135,6 @@ impl State {
                 skipped.push(sequence);
             }
         }
-        for sequence in skipped {
-            self.let_go(at, sequence);
-        }
         if let Some(when) = later {
             if when <= now {
                 let (topic, group) = self.names(place);
@@ -138,6 +142,7 @@ impl State {
             }
             self.look_by(when, wakes);
         }
+        skipped
     }
 
     /// Makes one lease, in place of an earlier one if there is.
