@@ -268,6 +268,16 @@ pub trait LogAdmin: Send + Sync {
         force: bool,
     ) -> Result<(), LogError>;
 
+    /// The same for who has seen `old` limits: whether they were so still, and `new` ones are set. No
+    /// old ones: the topic must not be there yet.
+    async fn replace_limits(
+        &self,
+        topic: &Topic,
+        old: Option<TopicLimits>,
+        new: TopicLimits,
+        force: bool,
+    ) -> Result<bool, LogError>;
+
     /// Removes all messages of a topic that are there when it begins, but for dead letters, which go
     /// only `with_dead`. Claims are void, what waits goes, every group stands behind what was there,
     /// and its dedup ids are forgotten (law 3). Sequences go on; who reads the topic's stream from
@@ -291,6 +301,15 @@ pub trait LogAdmin: Send + Sync {
 
     /// Declares one group that must not be there yet; [`LogError::BusyGroup`] where it is.
     async fn add_group(&self, group: GroupSpec) -> Result<(), LogError>;
+
+    /// Gives a group that is there the policy `new`, for who has seen `old`: whether it was so still.
+    async fn replace_policy(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        old: &GroupPolicy,
+        new: &GroupPolicy,
+    ) -> Result<bool, LogError>;
 
     /// Deletes a group: what it had not settled counts as settled, claims of it are void. One with
     /// dead letters only where `force` is set, and they go too; else [`LogError::GroupHasDead`].

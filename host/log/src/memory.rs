@@ -38,7 +38,7 @@ use state::{Moment, State, Wakes};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
-use windlass_core::{Group, MessageId, NewMessage, Timestamp, Topic};
+use windlass_core::{Group, GroupPolicy, MessageId, NewMessage, Timestamp, Topic};
 
 /// How often the log sweeps; also each time as much was settled as `retain` keeps.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
@@ -229,6 +229,16 @@ impl LogAdmin for MemoryLog {
         self.act(|state, _, _| state.set_limits(topic, limits, force))?
     }
 
+    async fn replace_limits(
+        &self,
+        topic: &Topic,
+        old: Option<TopicLimits>,
+        new: TopicLimits,
+        force: bool,
+    ) -> Result<bool, LogError> {
+        self.act(|state, _, _| state.replace_limits(topic, old, new, force))?
+    }
+
     async fn purge_topic(&self, topic: &Topic, with_dead: bool) -> Result<Purged, LogError> {
         self.act(|state, at, wakes| state.purge_topic(topic, with_dead, at.now, wakes))?
     }
@@ -251,6 +261,16 @@ impl LogAdmin for MemoryLog {
 
     async fn add_group(&self, group: GroupSpec) -> Result<(), LogError> {
         self.act(|state, _, wakes| state.add_group(group, wakes))?
+    }
+
+    async fn replace_policy(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        old: &GroupPolicy,
+        new: &GroupPolicy,
+    ) -> Result<bool, LogError> {
+        self.act(|state, _, wakes| state.replace_policy(topic, group, old, new, wakes))?
     }
 
     async fn remove_group(

@@ -45,6 +45,7 @@ mod recount;
 mod redrive;
 mod removal;
 mod repair;
+mod replace;
 mod rows;
 mod seek;
 mod settle;

@@ -102,6 +102,7 @@ macro_rules! conformance {
             }
             removal {
                 a_group_is_added_once
+                a_policy_is_replaced_where_it_is_as_it_was_seen
                 a_removed_group_is_not_there_any_more
                 claims_of_a_removed_group_are_void
                 a_group_with_dead_letters_goes_only_by_force
@@ -224,6 +225,7 @@ macro_rules! conformance {
                 a_redrive_keeps_to_the_quota
                 a_full_dead_letter_topic_misses_the_copy
                 limits_below_what_is_there_are_refused
+                limits_are_replaced_where_they_are_as_they_were_seen
                 a_quota_holds_under_concurrency
             }
             purge {

@@ -240,3 +240,26 @@ pub async fn a_quota_holds_under_concurrency(h: &dyn Harness) {
     ack(&other, &held[7]).await;
     assert!(fits(&log, 1).await && !fits(&other, 1).await);
 }
+
+/// Of two who change what they have read only the first does; a topic is made where there was to be
+/// none, and one that was deleted since does not come back by it.
+pub async fn limits_are_replaced_where_they_are_as_they_were_seen(h: &dyn Harness) {
+    let log = h.log();
+    let t = topic("t");
+    let of = |max_messages| TopicLimits { max_messages, ..TopicLimits::default() };
+    assert!(!log.replace_limits(&t, Some(of(1)), of(2), true).await.unwrap());
+    assert_eq!(log.topic(&t).await.unwrap(), None);
+    assert!(log.replace_limits(&t, None, of(3), false).await.unwrap());
+    assert!(!log.replace_limits(&t, None, of(4), false).await.unwrap());
+    assert!(log.replace_limits(&t, Some(of(3)), of(5), false).await.unwrap());
+    assert!(!log.replace_limits(&t, Some(of(3)), of(6), false).await.unwrap());
+    let log = h.reopen().await;
+    assert_eq!(state(&log, "t").await.limits, of(5));
+    publish(&log, "t", 2).await;
+    let error = log.replace_limits(&t, Some(of(5)), of(1), false).await.unwrap_err();
+    assert!(matches!(error, LogError::HoldsMore { .. }), "{error:?}");
+    assert!(log.replace_limits(&t, Some(of(5)), of(1), true).await.unwrap());
+    log.remove_topic(&t, true).await.unwrap();
+    assert!(!log.replace_limits(&t, Some(of(1)), of(7), true).await.unwrap());
+    assert_eq!(log.topic(&t).await.unwrap(), None);
+}

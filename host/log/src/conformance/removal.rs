@@ -37,6 +37,28 @@ pub async fn a_group_is_added_once(h: &dyn Harness) {
     assert_eq!(state(&log, "new").await.groups.len(), 1);
 }
 
+/// Of two who change what they have read only the first does; a group that was deleted since does not
+/// come back by it.
+pub async fn a_policy_is_replaced_where_it_is_as_it_was_seen(h: &dyn Harness) {
+    let log = h.log();
+    let (on, name) = (topic("t"), group("g"));
+    let (old, new, other) = (policy(5, s(30)), policy(3, s(7)), policy(9, s(9)));
+    declare(&log, "t", "g", old.clone()).await;
+    publish(&log, "t", 2).await;
+    assert_eq!(ids(&claim(&log, "t", "g", 1).await).len(), 1);
+    assert!(log.replace_policy(&on, &name, &old, &new).await.unwrap());
+    assert!(!log.replace_policy(&on, &name, &old, &other).await.unwrap());
+    let log = h.reopen().await;
+    assert_eq!(state(&log, "t").await.groups[0].policy, new);
+    assert_eq!(counts(&log, "t", "g").await, (1, 0, 1, 0), "it stands where it stood");
+    remove(&log, "t", "g", true).await;
+    let error = log.replace_policy(&on, &name, &new, &other).await.unwrap_err();
+    assert!(matches!(error, LogError::NoGroup { .. }), "{error:?}");
+    let error = log.replace_policy(&topic("none"), &name, &new, &other).await.unwrap_err();
+    assert!(matches!(error, LogError::NoTopic(_)), "{error:?}");
+    assert!(state(&log, "t").await.groups.is_empty());
+}
+
 /// It is unknown from then on; how it stood is answered.
 pub async fn a_removed_group_is_not_there_any_more(h: &dyn Harness) {
     let log = h.log();

@@ -19,6 +19,25 @@ impl State {
         Ok(())
     }
 
+    /// Another policy for a group that has the old one.
+    pub(super) fn replace_policy(
+        &mut self,
+        topic: &Topic,
+        group: &Group,
+        old: &GroupPolicy,
+        new: &GroupPolicy,
+        wakes: &mut Wakes,
+    ) -> Result<bool, LogError> {
+        let place = self.meant(topic, Some(group))?[0];
+        if self.groups[place].policy != *old {
+            return Ok(false);
+        }
+        let (topic, group, policy) = (topic.clone(), group.clone(), new.clone());
+        // It is there, and stays where it is.
+        self.declare(GroupSpec { topic, group, policy, start: Start::Latest }, wakes);
+        Ok(true)
+    }
+
     /// Deletes a group, and lets go of what only it held; how it stood.
     pub(super) fn remove_group(
         &mut self,

@@ -46,6 +46,21 @@ impl State {
         Ok(())
     }
 
+    /// The same where the limits are as they were seen, or the topic is not there.
+    pub(super) fn replace_limits(
+        &mut self,
+        topic: &Topic,
+        old: Option<TopicLimits>,
+        new: TopicLimits,
+        force: bool,
+    ) -> Result<bool, LogError> {
+        let found = self.by_name.get(topic).map(|place| self.topics[*place].limits);
+        if found != old {
+            return Ok(false);
+        }
+        self.set_limits(topic, new, force).map(|()| true)
+    }
+
     /// The id under which a message was accepted within the window.
     pub(super) fn known(&self, message: &NewMessage, now: Timestamp) -> Option<MessageId> {
         let topic = &self.topics[*self.by_name.get(&message.topic)?];

@@ -1,6 +1,7 @@
 //! The operator's side of the door: what reads one snapshot, and what the writer is asked to do.
 
 use super::command::{Command, Place, PurgeDone};
+use super::replace::Replacement;
 use super::{SqliteLog, counts, deliveries, health, letters, recount, show, stream};
 use crate::admin::{
     Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery, Declared, Gap, GroupSpec, LogAdmin,
@@ -17,7 +18,7 @@ use sqlx::sqlite::SqliteConnection;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use windlass_core::{Group, MessageId, Topic};
+use windlass_core::{Group, GroupPolicy, MessageId, Topic};
 
 #[async_trait]
 impl LogAdmin for SqliteLog {
@@ -37,6 +38,17 @@ impl LogAdmin for SqliteLog {
     ) -> Result<(), LogError> {
         let topic = topic.clone();
         self.ask(|reply| Command::SetLimits(topic, limits, force, reply)).await
+    }
+
+    async fn replace_limits(
+        &self,
+        topic: &Topic,
+        old: Option<TopicLimits>,
+        new: TopicLimits,
+        force: bool,
+    ) -> Result<bool, LogError> {
+        let what = Replacement::Limits { topic: topic.clone(), old, new, force };
+        self.ask(|reply| Command::Replace(what, reply)).await
     }
 
     async fn purge_topic(&self, topic: &Topic, with_dead: bool) -> Result<Purged, LogError> {
@@ -79,6 +91,18 @@ impl LogAdmin for SqliteLog {
 
     async fn add_group(&self, group: GroupSpec) -> Result<(), LogError> {
         self.ask(|reply| Command::AddGroup(group, reply)).await
+    }
+
+    async fn replace_policy(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        old: &GroupPolicy,
+        new: &GroupPolicy,
+    ) -> Result<bool, LogError> {
+        let (topic, group) = (topic.clone(), group.clone());
+        let what = Replacement::Policy { topic, group, both: Box::new((old.clone(), new.clone())) };
+        self.ask(|reply| Command::Replace(what, reply)).await
     }
 
     async fn remove_group(

@@ -1,5 +1,6 @@
 //! What callers hand to the writer, and how they are answered.
 
+use super::replace::Replacement;
 use crate::admin::{
     Counts, DeadLetterFilter, Declared, Gap, GroupSpec, Purged, TopicLimits, TopicsMode,
 };
@@ -57,6 +58,8 @@ pub(super) enum Command {
     Redrive(Topic, Option<Group>, DeadLetterFilter, Place, Reply<StepDone>),
     PurgeDead(Topic, Option<Group>, Place, Reply<StepDone>),
     SetLimits(Topic, TopicLimits, bool, Reply<()>),
+    /// Whether it was as it was seen.
+    Replace(Replacement, Reply<bool>),
     PurgeTopic(Topic, bool, Option<Sequence>, Reply<PurgeDone>),
     RemoveTopic(Topic, bool, Reply<Purged>),
     AddGroup(GroupSpec, Reply<()>),
@@ -137,6 +140,7 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
             | Self::SetLimits(..)
+            | Self::Replace(..)
             | Self::PurgeTopic(..)
             | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
@@ -160,6 +164,7 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
             | Self::SetLimits(..)
+            | Self::Replace(..)
             | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
             | Self::SetRetain(..) => 1,
@@ -202,6 +207,7 @@ impl Command {
             | Self::DeclareGroups(..)
             | Self::AddGroup(..)
             | Self::SetLimits(..)
+            | Self::Replace(..)
             | Self::PurgeTopic(..)
             | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
@@ -242,7 +248,7 @@ impl Command {
             | Self::Cancel(_, _, reply)
             | Self::MakeDue(_, _, reply) => refused(reply),
             Self::AcknowledgeGap(_, _, reply) => refused(reply),
-            Self::ClearGone(reply) => refused(reply),
+            Self::ClearGone(reply) | Self::Replace(_, reply) => refused(reply),
             Self::DeclareGroups(_, reply) => refused(reply),
             Self::Close(reply) => answer(reply, Ok(())),
             Self::Redrive(_, _, _, _, reply) | Self::PurgeDead(_, _, _, reply) => refused(reply),

@@ -23,6 +23,9 @@ pub(crate) enum Exit {
     TimedOut = 4,
 }
 
+/// How often a change is tried while others change the same.
+pub(super) const CHANGE_TRIES: usize = 16;
+
 /// A command that could not do what was asked.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -65,6 +68,12 @@ impl Failure {
     /// A command that was not used as it must be.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, ..Self::new(what) }
+    }
+
+    /// What others change each time it was read.
+    pub(super) fn changing(what: &str) -> Self {
+        Self::new(format!("{what} kept changing while this tried to change it"))
+            .next("try again, once whoever changes it too is done")
     }
 
     /// Adds a cause.

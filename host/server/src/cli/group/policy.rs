@@ -1,6 +1,6 @@
 //! A group's policy as typed, and `windlass group set`.
 
-use super::super::failure::Failure;
+use super::super::failure::{CHANGE_TRIES, Failure};
 use super::super::open;
 use super::super::ui::{Ui, clean};
 use super::{Which, called};
@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use windlass_core::policy::{DELAY_MAX, LEASE_MIN};
 use windlass_core::{GroupPolicy, Topic};
-use windlass_log::{GroupSpec, Start};
+use windlass_log::DynLog;
 
 /// What is not given is as it was.
 #[derive(Debug, Default, clap::Args)]
@@ -66,6 +66,20 @@ pub(crate) struct SetArgs {
     which: Which,
 }
 
+/// Somebody else may be changing it too: what they set is not undone.
+async fn change(args: &SetArgs, log: &DynLog) -> Result<(), Failure> {
+    let which = &args.which;
+    for _ in 0..CHANGE_TRIES {
+        let old = which.find(log).await?.policy;
+        let new = args.policy.over(old.clone());
+        let replaced = log.replace_policy(&which.topic, &which.group, &old, &new).await;
+        if replaced.map_err(|error| which.log.failure(error))? {
+            return Ok(());
+        }
+    }
+    Err(Failure::changing("the policy"))
+}
+
 pub(super) async fn run(args: &SetArgs, ui: &Ui) -> Result<(), Failure> {
     if !args.policy.is_any() {
         return Err(Failure::usage("nothing is given to be set")
@@ -73,14 +87,7 @@ pub(super) async fn run(args: &SetArgs, ui: &Ui) -> Result<(), Failure> {
     }
     let which = &args.which;
     let log = open::existing(&which.log).await?;
-    let spec = GroupSpec {
-        topic: which.topic.clone(),
-        group: which.group.clone(),
-        policy: args.policy.over(which.find(&log).await?.policy),
-        // It is there, and stays where it is.
-        start: Start::Latest,
-    };
-    log.declare_groups(vec![spec]).await.map_err(|error| which.log.failure(error))?;
+    change(args, &log).await?;
     let set = which.find(&log).await?;
     log.close().await;
     if ui.json {

@@ -1,6 +1,6 @@
 //! `windlass topic add|set`: what a topic may hold, and for how long.
 
-use super::super::failure::Failure;
+use super::super::failure::{CHANGE_TRIES, Failure};
 use super::super::open;
 use super::super::open::LogArgs;
 use super::super::ui::{Ui, clean, shell};
@@ -143,14 +143,13 @@ pub(crate) struct SetArgs {
 
 pub(super) async fn add(args: &AddArgs, ui: &Ui) -> Result<(), Failure> {
     let log = open::existing(&args.log).await?;
-    if log.topic(&args.topic).await?.is_some() {
+    let limits = args.limits.over(TopicLimits::default());
+    let added = log.replace_limits(&args.topic, None, limits, false).await;
+    if !added.map_err(|error| args.log.failure(error))? {
         let topic = args.topic.as_str();
         let next = format!("windlass topic show {}{}", shell(topic), args.log.flag());
         return Err(Failure::new(format!("there is a topic `{topic}` already")).next(next));
     }
-    let limits = args.limits.over(TopicLimits::default());
-    let added = log.set_limits(&args.topic, limits, false).await;
-    added.map_err(|error| args.log.failure(error))?;
     tell(&log, &args.topic, &args.log, "added", ui).await
 }
 
@@ -160,20 +159,28 @@ pub(super) async fn set(args: &SetArgs, ui: &Ui) -> Result<(), Failure> {
             .next("give a limit such as --max-messages N; see windlass topic set --help"));
     }
     let log = open::existing(&args.log).await?;
-    let state = log.topic(&args.topic).await?.ok_or_else(|| args.log.no_topic(&args.topic))?;
-    let limits = args.limits.over(state.limits);
-    let set = log.set_limits(&args.topic, limits, args.force).await;
-    set.map_err(|error| {
-        let holds_more = matches!(error, LogError::HoldsMore { .. });
-        let failure = args.log.failure(error);
-        if !holds_more {
-            return failure;
-        }
-        failure
-            .because("its limits stay as they were")
-            .next("give --force: then nothing is dropped, and publishes are refused until it fits")
-    })?;
+    change(args, &log).await?;
     tell(&log, &args.topic, &args.log, "set limits of", ui).await
+}
+
+/// Somebody else may be changing them too: what they set is not undone.
+async fn change(args: &SetArgs, log: &DynLog) -> Result<(), Failure> {
+    let topic = &args.topic;
+    for _ in 0..CHANGE_TRIES {
+        let state = log.topic(topic).await?.ok_or_else(|| args.log.no_topic(topic))?;
+        let limits = args.limits.over(state.limits);
+        match log.replace_limits(topic, Some(state.limits), limits, args.force).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error @ LogError::HoldsMore { .. }) => {
+                return Err(args.log.failure(error).because("its limits stay as they were").next(
+                    "give --force: then nothing is dropped, and publishes are refused until it fits",
+                ));
+            }
+            Err(error) => return Err(args.log.failure(error)),
+        }
+    }
+    Err(Failure::changing("the limits"))
 }
 
 async fn tell(

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
-use windlass_core::{Disposition, Group, MessageId, NewMessage, Timestamp, Topic};
+use windlass_core::{Disposition, Group, GroupPolicy, MessageId, NewMessage, Timestamp, Topic};
 use windlass_log::clock::Clock;
 use windlass_log::memory::MemoryLog;
 use windlass_log::{
@@ -171,6 +171,15 @@ impl LogAdmin for FaultyLog {
     ) -> Result<(), LogError> {
         self.inner.set_limits(topic, limits, force).await
     }
+    async fn replace_limits(
+        &self,
+        topic: &Topic,
+        old: Option<TopicLimits>,
+        new: TopicLimits,
+        force: bool,
+    ) -> Result<bool, LogError> {
+        self.inner.replace_limits(topic, old, new, force).await
+    }
     async fn purge_topic(&self, topic: &Topic, with_dead: bool) -> Result<Purged, LogError> {
         self.inner.purge_topic(topic, with_dead).await
     }
@@ -188,6 +197,15 @@ impl LogAdmin for FaultyLog {
     }
     async fn add_group(&self, group: GroupSpec) -> Result<(), LogError> {
         self.inner.add_group(group).await
+    }
+    async fn replace_policy(
+        &self,
+        topic: &Topic,
+        group: &Group,
+        old: &GroupPolicy,
+        new: &GroupPolicy,
+    ) -> Result<bool, LogError> {
+        self.inner.replace_policy(topic, group, old, new).await
     }
     async fn remove_group(
         &self,
