@@ -21,6 +21,7 @@ pub mod counts;
 pub mod dedup;
 pub mod delay;
 pub mod deliveries;
+pub mod deployments;
 pub mod fence;
 pub mod groups;
 pub mod keys;

@@ -1,6 +1,6 @@
 //! The durable message log: its law, written on the traits below, and the backends that keep it.
 //!
-//! [`MessageLog`] is the data path, [`LogAdmin`] what operators ask. [`memory::MemoryLog`] is made
+//! [`MessageLog`] is the data path, [`LogAdmin`] what operators ask, [`Deployments`] what is to run. [`memory::MemoryLog`] is made
 //! of the core's pure decisions and is the oracle for [`sqlite::SqliteLog`]. Nothing here knows
 //! of components, HTTP or the command line.
 //!
@@ -16,6 +16,7 @@
 pub mod admin;
 pub mod api;
 pub mod clock;
+pub mod deployments;
 mod error;
 pub mod health;
 pub mod inspect;
@@ -35,6 +36,7 @@ pub use api::{
     Capabilities, Claim, ClaimRequest, Extended, Extension, Fence, MessageLog, Prefer, Published,
     Settled, Settlement, Start,
 };
+pub use deployments::{Change, Deployed, Deployment, Deployments, REVISIONS_KEPT, Revision, Told};
 pub use error::LogError;
 pub use health::{ClockHealth, Drift, FileHealth, Health, Recount, UNREAD_LONG};
 pub use inspect::{
@@ -45,9 +47,9 @@ pub use waiter::Waiter;
 
 use std::sync::Arc;
 
-/// A log with both of its faces.
-pub trait Log: MessageLog + LogAdmin {}
-impl<T: MessageLog + LogAdmin> Log for T {}
+/// A log with all of its faces.
+pub trait Log: MessageLog + LogAdmin + Deployments {}
+impl<T: MessageLog + LogAdmin + Deployments> Log for T {}
 
 /// Any backend.
 pub type DynLog = Arc<dyn Log>;

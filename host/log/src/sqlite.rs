@@ -11,6 +11,7 @@ mod bell;
 mod bury;
 mod cache;
 mod cancel;
+mod catalog;
 mod checkpoint;
 mod claim;
 mod command;

@@ -155,6 +155,13 @@ macro_rules! conformance {
                 unknown_topics_and_groups_are_named
                 dead_letters_survive_a_reopen
             }
+            deployments {
+                what_is_deployed_is_kept
+                a_deployment_undoes_nothing_that_was_not_seen
+                an_earlier_revision_serves_again
+                so_many_revisions_are_kept
+                what_a_server_says_is_kept
+            }
             deliveries {
                 pending_lists_what_is_leased_and_what_waits_in_order
                 pending_says_who_holds_it_and_since_when

@@ -3,7 +3,7 @@
 use super::Harness;
 use super::kit::{
     ack, acked, bury_one, claim, claim_one, counts, dead, declare, group, ids, message, policy,
-    retried, s, settle, settlement, state, topic,
+    publish, retried, s, settle, settlement, state, topic,
 };
 use crate::{DeadLetterFilter, DynLog, GroupSpec, LogError, Redriven, Settled, Start, TopicLimits};
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! is woken; what would have to be is written into [`Wakes`]. Owns topics, groups and the storing
 //! of messages. Claiming, settling, the operator's questions and the sweep are beside.
 
+use super::deployments::Catalog;
 use super::group::GroupLog;
 use crate::admin::{Declared, GroupSpec, TopicLimits, TopicsMode};
 use crate::api::{Published, Start};
@@ -83,6 +84,7 @@ pub(super) struct State {
     /// When it last looked.
     pub(super) reaped_at: Timestamp,
     mode: TopicsMode,
+    pub(super) catalog: Catalog,
     pub(super) last: MessageId,
     /// What lies behind this belongs to the batch under way.
     pub(super) storing_after: Option<Sequence>,
@@ -104,6 +106,7 @@ impl State {
             alarm_at: Timestamp(u64::MAX),
             reaped_at: Timestamp(0),
             mode: TopicsMode::Open,
+            catalog: Catalog::default(),
             last: MessageId { millis: Timestamp(0), sequence: Sequence(0) },
             storing_after: None,
         }

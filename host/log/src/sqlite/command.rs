@@ -5,6 +5,7 @@ use crate::admin::{
     Counts, DeadLetterFilter, Declared, Gap, GroupSpec, Purged, TopicLimits, TopicsMode,
 };
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement, Start};
+use crate::deployments::{Change, Told};
 use crate::error::LogError;
 use crate::inspect::TransferRequest;
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub(super) enum Command {
     MakeDue(MessageId, Option<Group>, Reply<u64>),
     Sweep(Option<SweepFrom>, Reply<(u64, Option<SweepFrom>)>),
     SetRetain(Duration, u64, Reply<()>),
+    Deploy(u64, Vec<Change>, Reply<Option<u64>>),
+    Tell(String, Told, Reply<()>),
     Close(Reply<()>),
 }
 
@@ -141,6 +144,8 @@ impl Command {
             | Self::AddGroup(..)
             | Self::SetLimits(..)
             | Self::Replace(..)
+            | Self::Deploy(..)
+            | Self::Tell(..)
             | Self::PurgeTopic(..)
             | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
@@ -165,6 +170,8 @@ impl Command {
             | Self::AddGroup(..)
             | Self::SetLimits(..)
             | Self::Replace(..)
+            | Self::Deploy(..)
+            | Self::Tell(..)
             | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
             | Self::SetRetain(..) => 1,
@@ -208,6 +215,8 @@ impl Command {
             | Self::AddGroup(..)
             | Self::SetLimits(..)
             | Self::Replace(..)
+            | Self::Deploy(..)
+            | Self::Tell(..)
             | Self::PurgeTopic(..)
             | Self::RemoveTopic(..)
             | Self::RemoveGroup(..)
@@ -249,6 +258,8 @@ impl Command {
             | Self::MakeDue(_, _, reply) => refused(reply),
             Self::AcknowledgeGap(_, _, reply) => refused(reply),
             Self::ClearGone(reply) | Self::Replace(_, reply) => refused(reply),
+            Self::Deploy(_, _, reply) => refused(reply),
+            Self::Tell(_, _, reply) => refused(reply),
             Self::DeclareGroups(_, reply) => refused(reply),
             Self::Close(reply) => answer(reply, Ok(())),
             Self::Redrive(_, _, _, _, reply) | Self::PurgeDead(_, _, _, reply) => refused(reply),

@@ -21,7 +21,7 @@ pub const FILE_NAME: &str = "windlass.db";
 
 /// `Wdls`: marks a file as ours (SQLite's `application_id`).
 const APPLICATION_ID: i64 = 0x5764_6c73;
-const SCHEMA_VERSION: i64 = 6;
+const SCHEMA_VERSION: i64 = 7;
 /// Earlier ones can lose commits when a checkpoint races a commit in WAL mode.
 const SQLITE_OLDEST: [u32; 3] = [3, 51, 3];
 
@@ -240,10 +240,12 @@ async fn prepare(
         return Ok(());
     }
     sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *conn).await.map_err(sqlite)?;
-    sqlx::raw_sql("pragma application_id = 1466199155; pragma user_version = 6;")
-        .execute(&mut *conn)
-        .await
-        .map_err(sqlite)?;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!(
+        "pragma application_id = {APPLICATION_ID}; pragma user_version = {SCHEMA_VERSION};"
+    )))
+    .execute(&mut *conn)
+    .await
+    .map_err(sqlite)?;
     let offset = offset_after_boot(options.clock.as_ref(), Timestamp(0));
     let args = Args::default()
         .with(offset)

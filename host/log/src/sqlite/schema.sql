@@ -1,4 +1,4 @@
--- Schema 6 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
+-- Schema 7 of a Windlass log. Times are log time in milliseconds unless a name says otherwise.
 -- message.id = topic << 43 | sequence, so a topic is one range of the table and needs no index.
 
 create table state(
@@ -10,7 +10,8 @@ create table state(
   boot_id text not null,
   topics_declared integer not null,   -- 1: only declared topics take messages
   retain_ms integer not null,
-  retain_messages integer not null
+  retain_messages integer not null,
+  deployed integer not null default 0 -- rises with every change of what is deployed
 );
 
 create table topic(
@@ -161,3 +162,26 @@ create table gap(
   messages integer not null,
   at integer not null
 );
+
+-- Code and configuration of consumers, never changed but for `failed`.
+create table revision(
+  consumer text not null,
+  number integer not null,            -- from 1, never used twice for a consumer
+  digest text not null,               -- of the component, which lies in a file
+  config text not null,
+  at integer not null,                -- wall clock
+  failed text,                        -- why it was given up
+  primary key(consumer, number)
+) without rowid;
+
+-- Which of them are to run, and what the server said last.
+create table deployment(
+  consumer text primary key,
+  revision integer not null,
+  paused integer not null,
+  told_revision integer,
+  told_state text,
+  told_text text,
+  told_at integer,
+  told_proven integer
+) without rowid;

@@ -296,6 +296,12 @@ impl Writer {
             Command::SetLimits(topic, limits, force, reply) => {
                 outcome(reply, self.set_limits(&topic, limits, force).await)
             }
+            Command::Deploy(seen, changes, reply) => {
+                outcome(reply, self.deploy(seen, changes).await)
+            }
+            Command::Tell(consumer, told, reply) => {
+                outcome(reply, self.tell(&consumer, &told).await)
+            }
             Command::Replace(what, reply) => outcome(reply, self.replace(what).await),
             Command::PurgeTopic(topic, with_dead, through, reply) => {
                 outcome(reply, self.purge_topic(&topic, with_dead, through).await)

@@ -15,6 +15,7 @@ use windlass_log::{
     Redriven, Settled, Settlement, Start, TopicLimits, TopicState, TopicsMode, TransferRequest,
     Waiter,
 };
+use windlass_log::{Change, Deployed, Deployments, Revision, Told};
 
 /// Log time that goes with tokio's.
 #[derive(Debug)]
@@ -275,5 +276,24 @@ impl LogAdmin for FaultyLog {
     }
     async fn close(&self) {
         self.inner.close().await;
+    }
+}
+
+#[async_trait]
+impl Deployments for FaultyLog {
+    async fn deployed(&self) -> Result<Deployed, LogError> {
+        self.inner.deployed().await
+    }
+    async fn deployed_version(&self) -> Result<u64, LogError> {
+        self.inner.deployed_version().await
+    }
+    async fn revisions(&self, consumer: &str) -> Result<Vec<Revision>, LogError> {
+        self.inner.revisions(consumer).await
+    }
+    async fn deploy(&self, seen: u64, changes: Vec<Change>) -> Result<Option<u64>, LogError> {
+        self.inner.deploy(seen, changes).await
+    }
+    async fn tell_deployment(&self, consumer: &str, told: Told) -> Result<(), LogError> {
+        self.inner.tell_deployment(consumer, told).await
     }
 }

@@ -1,0 +1,91 @@
+//! Deployments as values.
+
+use crate::deployments::{Change, Deployed, Deployment, REVISIONS_KEPT, Revision, Told};
+use std::collections::BTreeMap;
+
+/// All revisions, and which of them serve.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Catalog {
+    version: u64,
+    revisions: BTreeMap<(String, u64), Revision>,
+    serving: BTreeMap<String, Serving>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Serving {
+    revision: u64,
+    paused: bool,
+    told: Option<Told>,
+}
+
+impl Catalog {
+    /// All that is deployed.
+    pub(super) fn deployed(&self) -> Deployed {
+        let deployments = self.serving.iter().filter_map(|(consumer, serving)| {
+            let revision = self.revisions.get(&(consumer.clone(), serving.revision))?.clone();
+            Some(Deployment { revision, paused: serving.paused, told: serving.told.clone() })
+        });
+        Deployed { version: self.version, deployments: deployments.collect() }
+    }
+
+    /// Its version.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A consumer's, the newest first.
+    pub(super) fn revisions(&self, consumer: &str) -> Vec<Revision> {
+        self.revisions.values().filter(|one| one.consumer == consumer).rev().cloned().collect()
+    }
+
+    /// All of them or none; the version then.
+    pub(super) fn deploy(&mut self, seen: u64, changes: Vec<Change>, at_ms: u64) -> Option<u64> {
+        if self.version != seen {
+            return None;
+        }
+        let mut next = self.clone();
+        for change in changes {
+            next.change(change, at_ms)?;
+        }
+        next.version += 1;
+        *self = next;
+        Some(self.version)
+    }
+
+    fn change(&mut self, change: Change, at_ms: u64) -> Option<()> {
+        match change {
+            Change::Serve { consumer, digest, config } => {
+                let newest = self.revisions(&consumer).first().map_or(0, |newest| newest.number);
+                let number = newest + 1;
+                self.serving.entry(consumer.clone()).or_default().revision = number;
+                self.revisions
+                    .retain(|(of, kept), _| *of != consumer || *kept + REVISIONS_KEPT >= number);
+                let key = (consumer.clone(), number);
+                let revision = Revision { consumer, number, digest, config, at_ms, failed: None };
+                self.revisions.insert(key, revision);
+            }
+            Change::Return { consumer, to, failed } => {
+                let serving = self.serving.get_mut(&consumer)?;
+                self.revisions.get(&(consumer.clone(), to))?;
+                let from = std::mem::replace(&mut serving.revision, to);
+                if let Some(why) = failed {
+                    self.revisions.get_mut(&(consumer, from))?.failed = Some(why);
+                }
+            }
+            Change::Pause { consumer, paused } => {
+                self.serving.get_mut(&consumer)?.paused = paused;
+            }
+            Change::Withdraw { consumer } => {
+                self.serving.remove(&consumer)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Keeps what is said of a consumer.
+    pub(super) fn tell(&mut self, consumer: &str, told: Told) {
+        if let Some(serving) = self.serving.get_mut(consumer) {
+            serving.told = Some(told);
+        }
+    }
+}
