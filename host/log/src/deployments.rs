@@ -57,6 +57,8 @@ pub struct Told {
 pub struct Deployed {
     /// Rises with every change of what is wanted.
     pub version: u64,
+    /// The version that a server has taken up; later ones it has not.
+    pub taken: u64,
     /// By the consumers' names.
     pub deployments: Vec<Deployment>,
 }
@@ -123,4 +125,7 @@ pub trait Deployments: Send + Sync {
 
     /// Keeps what a server says of a consumer; nothing where that is not deployed. The version stays.
     async fn tell_deployment(&self, consumer: &str, told: Told) -> Result<(), LogError>;
+
+    /// Keeps that a server has taken up this version.
+    async fn tell_taken(&self, version: u64) -> Result<(), LogError>;
 }

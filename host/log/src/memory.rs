@@ -231,6 +231,10 @@ impl Deployments for MemoryLog {
     async fn tell_deployment(&self, consumer: &str, told: Told) -> Result<(), LogError> {
         self.act(|state, _, _| state.catalog.tell(consumer, told))
     }
+
+    async fn tell_taken(&self, version: u64) -> Result<(), LogError> {
+        self.act(|state, _, _| state.catalog.take_up(version))
+    }
 }
 
 #[async_trait]

@@ -114,4 +114,8 @@ pub async fn what_a_server_says_is_kept(h: &dyn Harness) {
     log.tell_deployment("a", told.clone()).await.unwrap();
     let deployed = h.reopen().await.deployed().await.unwrap();
     assert_eq!((deployed.version, &deployed.deployments[0].told), (version, &Some(told)));
+    assert_eq!(deployed.taken, 0);
+    h.log().tell_taken(version).await.unwrap();
+    let deployed = h.reopen().await.deployed().await.unwrap();
+    assert_eq!((deployed.version, deployed.taken), (version, version));
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Catalog {
     version: u64,
+    taken: u64,
     revisions: BTreeMap<(String, u64), Revision>,
     serving: BTreeMap<String, Serving>,
 }
@@ -25,7 +26,7 @@ impl Catalog {
             let revision = self.revisions.get(&(consumer.clone(), serving.revision))?.clone();
             Some(Deployment { revision, paused: serving.paused, told: serving.told.clone() })
         });
-        Deployed { version: self.version, deployments: deployments.collect() }
+        Deployed { version: self.version, taken: self.taken, deployments: deployments.collect() }
     }
 
     /// Its version.
@@ -80,6 +81,11 @@ impl Catalog {
             }
         }
         Some(())
+    }
+
+    /// Keeps that this version is taken up.
+    pub(super) fn take_up(&mut self, version: u64) {
+        self.taken = version;
     }
 
     /// Keeps what is said of a consumer.

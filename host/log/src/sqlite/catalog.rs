@@ -13,6 +13,14 @@ use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row, query};
 
+/// What a server says.
+pub(super) enum Said {
+    /// Of a consumer.
+    Consumer(String, Told),
+    /// It has taken up this version.
+    Taken(u64),
+}
+
 const COLUMNS: &str = "consumer, number, digest, config, at, failed";
 
 #[async_trait]
@@ -34,8 +42,12 @@ impl Deployments for SqliteLog {
     }
 
     async fn tell_deployment(&self, consumer: &str, told: Told) -> Result<(), LogError> {
-        let consumer = consumer.to_owned();
-        self.ask(|reply| Command::Tell(consumer, told, reply)).await
+        let said = Said::Consumer(consumer.to_owned(), told);
+        self.ask(|reply| Command::Tell(said, reply)).await
+    }
+
+    async fn tell_taken(&self, version: u64) -> Result<(), LogError> {
+        self.ask(|reply| Command::Tell(Said::Taken(version), reply)).await
     }
 }
 
@@ -45,7 +57,8 @@ async fn version(conn: &mut SqliteConnection) -> sqlx::Result<u64> {
 }
 
 async fn deployed(conn: &mut SqliteConnection) -> sqlx::Result<Deployed> {
-    let version = version(conn).await?;
+    let row = query("select deployed, taken from state").fetch_one(&mut *conn).await?;
+    let (version, taken) = (unsigned(&row, 0)?, unsigned(&row, 1)?);
     let rows = query(
         "select r.consumer, r.number, r.digest, r.config, r.at, r.failed, d.paused,
            d.told_revision, d.told_state, d.told_text, d.told_at, d.told_proven
@@ -55,7 +68,7 @@ async fn deployed(conn: &mut SqliteConnection) -> sqlx::Result<Deployed> {
     .fetch_all(conn)
     .await?;
     let deployments = rows.iter().map(deployment).collect::<sqlx::Result<_>>()?;
-    Ok(Deployed { version, deployments })
+    Ok(Deployed { version, taken, deployments })
 }
 
 fn deployment(row: &SqliteRow) -> sqlx::Result<Deployment> {
@@ -113,9 +126,16 @@ impl Writer {
         Ok(Some(seen + 1))
     }
 
-    /// Keeps what is said of a consumer.
-    pub(super) async fn tell(&mut self, consumer: &str, told: &Told) -> Result<(), Fail> {
+    /// Keeps what a server says.
+    pub(super) async fn tell(&mut self, said: Said) -> Result<(), Fail> {
         let (conn, _) = self.parts()?;
+        let (consumer, told) = match said {
+            Said::Consumer(consumer, told) => (consumer, told),
+            Said::Taken(version) => {
+                query("update state set taken = ?").bind(int(version)).execute(conn).await?;
+                return Ok(());
+            }
+        };
         query(
             "update deployment set told_revision = ?, told_state = ?, told_text = ?, told_at = ?,
                told_proven = ? where consumer = ?",

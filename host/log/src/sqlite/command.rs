@@ -1,11 +1,12 @@
 //! What callers hand to the writer, and how they are answered.
 
+use super::catalog::Said;
 use super::replace::Replacement;
 use crate::admin::{
     Counts, DeadLetterFilter, Declared, Gap, GroupSpec, Purged, TopicLimits, TopicsMode,
 };
 use crate::api::{Claim, ClaimRequest, Extended, Extension, Published, Settled, Settlement, Start};
-use crate::deployments::{Change, Told};
+use crate::deployments::Change;
 use crate::error::LogError;
 use crate::inspect::TransferRequest;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ pub(super) enum Command {
     Sweep(Option<SweepFrom>, Reply<(u64, Option<SweepFrom>)>),
     SetRetain(Duration, u64, Reply<()>),
     Deploy(u64, Vec<Change>, Reply<Option<u64>>),
-    Tell(String, Told, Reply<()>),
+    Tell(Said, Reply<()>),
     Close(Reply<()>),
 }
 
@@ -249,7 +250,8 @@ impl Command {
             | Self::SetRetain(_, _, reply)
             | Self::SetLimits(_, _, _, reply)
             | Self::Seek(_, _, _, reply)
-            | Self::AddGroup(_, reply) => refused(reply),
+            | Self::AddGroup(_, reply)
+            | Self::Tell(_, reply) => refused(reply),
             Self::RemoveGroup(_, _, _, reply) => refused(reply),
             Self::PurgeTopic(_, _, _, reply) => refused(reply),
             Self::RemoveTopic(_, _, reply) => refused(reply),
@@ -259,7 +261,6 @@ impl Command {
             Self::AcknowledgeGap(_, _, reply) => refused(reply),
             Self::ClearGone(reply) | Self::Replace(_, reply) => refused(reply),
             Self::Deploy(_, _, reply) => refused(reply),
-            Self::Tell(_, _, reply) => refused(reply),
             Self::DeclareGroups(_, reply) => refused(reply),
             Self::Close(reply) => answer(reply, Ok(())),
             Self::Redrive(_, _, _, _, reply) | Self::PurgeDead(_, _, _, reply) => refused(reply),

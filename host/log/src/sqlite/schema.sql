@@ -11,7 +11,8 @@ create table state(
   topics_declared integer not null,   -- 1: only declared topics take messages
   retain_ms integer not null,
   retain_messages integer not null,
-  deployed integer not null default 0 -- rises with every change of what is deployed
+  deployed integer not null default 0, -- rises with every change of what is deployed
+  taken integer not null default 0     -- up to where a server has followed that
 );
 
 create table topic(

@@ -299,9 +299,7 @@ impl Writer {
             Command::Deploy(seen, changes, reply) => {
                 outcome(reply, self.deploy(seen, changes).await)
             }
-            Command::Tell(consumer, told, reply) => {
-                outcome(reply, self.tell(&consumer, &told).await)
-            }
+            Command::Tell(said, reply) => outcome(reply, self.tell(said).await),
             Command::Replace(what, reply) => outcome(reply, self.replace(what).await),
             Command::PurgeTopic(topic, with_dead, through, reply) => {
                 outcome(reply, self.purge_topic(&topic, with_dead, through).await)

@@ -67,7 +67,7 @@ async fn what_a_failed_sync_took_from_the_database_is_copied_again() {
         drop(writer);
         let mut reader = connect(&place).await;
         let found = query("select name from kept").fetch_all(&mut reader).await;
-        let found = found.map(|rows| rows.len()).unwrap_or(0);
+        let found = found.map_or(0, |rows| rows.len());
         assert_eq!(found, usize::from(again), "written again: {again}");
         let sound = query("pragma integrity_check").fetch_one(&mut reader).await;
         let sound = sound.is_ok_and(|row| row.get::<String, _>(0) == "ok");

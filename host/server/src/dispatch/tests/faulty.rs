@@ -296,4 +296,7 @@ impl Deployments for FaultyLog {
     async fn tell_deployment(&self, consumer: &str, told: Told) -> Result<(), LogError> {
         self.inner.tell_deployment(consumer, told).await
     }
+    async fn tell_taken(&self, version: u64) -> Result<(), LogError> {
+        self.inner.tell_taken(version).await
+    }
 }
