@@ -31,6 +31,8 @@ mod pause;
 mod publish;
 mod replay;
 mod restart;
+mod rollout;
+mod serve;
 mod signals;
 mod storage;
 mod tail;

@@ -269,7 +269,9 @@ fn chain(error: &wasmtime::Error) -> String {
     format!("{error:#}").replace('\n', " ")
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// SHA-256, hexadecimal.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
         // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");

@@ -26,7 +26,7 @@ mod shape;
 mod store;
 mod ticker;
 
-pub use component::{CheckError, Component, FILE_BYTES_MAX};
+pub use component::{CheckError, Component, FILE_BYTES_MAX, digest};
 pub use consumer::{Consumer, ConsumerConfig, InstancePolicy, SendMode};
 pub use delivery::{Delivery, Stop};
 pub use engine::{Allocation, Engine, EngineConfig, EngineError};

@@ -5,41 +5,32 @@
 
 mod build;
 mod idle;
-mod lag;
-mod lines;
-mod output;
 mod prepare;
-mod problems;
 mod project;
-mod rate;
 mod reload;
-mod report;
-mod signals;
 mod snapshot;
-mod stage;
 #[cfg(test)]
 mod tests;
 mod watcher;
-mod workshop;
 mod written;
 
 use crate::cli::{Exit, Failure, Ui, span};
 use crate::dispatch::{Dispatcher, HOST_PERMITS, Shared};
 use crate::drain::{Phase, Phases, Stopper, phases};
-use crate::event::{Event, Events};
+use crate::event::Event;
 use crate::permits::Permits;
+use crate::report::{Report, output};
+use crate::run::{self, in_a_hurry, lag, last_lines, print, signals, worker};
+use crate::stage::{Stage, Subject, Wish};
 use crate::wire::{EventBody, SummaryBody};
 use idle::Idle;
 use prepare::Prepared;
-use problems::Subject;
 use project::Project;
 use reload::Reload;
-use report::Report;
-use stage::Stage;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use watcher::Watcher;
 use windlass_core::{NewMessage, time};
@@ -47,10 +38,6 @@ use windlass_log::DynLog;
 
 /// Samples published at a time.
 const SAMPLES_CHUNK: usize = 256;
-/// How long the last lines may take to be shown once a run was told to stop.
-const LAST_LINES: Duration = Duration::from_secs(1);
-/// How long the log may take to close.
-const CLOSE: Duration = Duration::from_secs(5);
 
 /// What the command line says about a run.
 #[derive(Debug)]
@@ -106,23 +93,6 @@ pub(crate) async fn run(options: Options, ui: Arc<Ui>) -> Exit {
     exit
 }
 
-/// Prints, but not for ever: whoever reads may stand still, and a run that was told to end at once
-/// does not wait for that.
-async fn print(ui: &Arc<Ui>, phases: &Phases, print: impl FnOnce(&Ui) + Send + 'static) {
-    let ui = Arc::clone(ui);
-    let printed = tokio::task::spawn_blocking(move || print(&ui));
-    tokio::select! {
-        _printed = printed => {}
-        () = in_a_hurry(phases) => {}
-    }
-}
-
-/// Returns a moment after the run was told to end at once.
-async fn in_a_hurry(phases: &Phases) {
-    phases.reached(Phase::Stop).await;
-    tokio::time::sleep(LAST_LINES).await;
-}
-
 async fn run_steps(
     options: &Options,
     ui: &Arc<Ui>,
@@ -139,7 +109,7 @@ async fn run_steps(
     };
     let log = Arc::clone(&prepared.log);
     let ended = deliver(options, project, prepared, watcher, ui, stopper, phases).await;
-    drop(tokio::time::timeout(CLOSE, log.close()).await);
+    drop(tokio::time::timeout(run::CLOSE, log.close()).await);
     ended
 }
 
@@ -156,8 +126,12 @@ async fn deliver(
     let Prepared { log, outbox, workshop, loaded, failed, ran } = prepared;
     let groups = project.manifest.groups();
     let dead_before = idle::dead(&log, &groups).await?;
-    let (events, shown) = show(ui, &project, options.watch)?;
-    let shared = Shared::new(Arc::clone(&log), events.clone(), phases.clone(), &prepare::worker());
+    let report = Report::new(Arc::clone(ui), &project.log, &project.manifest.folder);
+    let (events, shown) = run::show(report, |_| ())?;
+    if !ui.json {
+        ui.note(&project.describe(options.watch));
+    }
+    let shared = Shared::new(Arc::clone(&log), events.clone(), phases.clone(), &worker());
     let permits = Permits::new(HOST_PERMITS);
     let dispatcher = Arc::new(Dispatcher::start(Arc::new(shared), permits));
     let (declared, all_groups) = watch::channel(Vec::new());
@@ -170,7 +144,7 @@ async fn deliver(
         events.clone(),
         declared,
     );
-    let mut wrong = stage.activate(&manifest, &workshop, loaded, !options.watch).await;
+    let mut wrong = stage.activate(&Wish::of(&manifest), &workshop, loaded, !options.watch).await;
     if !options.watch
         && let Some((_, failure)) = wrong.pop()
     {
@@ -183,7 +157,7 @@ async fn deliver(
     }
     let consumers = manifest.consumers.iter().map(|spec| spec.name.clone()).collect();
     events.tell(Event::Ready { log: folder.display().to_string(), consumers }).await;
-    let ticks = tokio::spawn(tick(events.clone()));
+    let ticks = tokio::spawn(run::tick(events.clone()));
     let lag = tokio::spawn(lag::watch(Arc::clone(&log), all_groups, events.clone()));
     let reload = watcher.map(|watcher| {
         let (output, phases) = (folder.join(output::FOLDER), phases.clone());
@@ -230,41 +204,6 @@ fn exit(end: End, stuck: bool, dead: u64) -> Exit {
         Exit::DeadLetters
     } else {
         Exit::Done
-    }
-}
-
-/// Starts the thread that shows events; it answers when all are shown.
-fn show(
-    ui: &Arc<Ui>,
-    project: &Project,
-    watch: bool,
-) -> Result<(Events, oneshot::Receiver<()>), Failure> {
-    let (events, receiver) = Events::channel();
-    let report = Report::new(Arc::clone(ui), project);
-    let (answer, shown) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("windlass-report".to_owned())
-        .spawn(move || {
-            report.run(receiver);
-            // Nobody waits in a run that was ended at once.
-            let _nobody = answer.send(());
-        })
-        .map_err(|error| Failure::of(&error))?;
-    if !ui.json {
-        ui.note(&project.describe(watch));
-    }
-    Ok((events, shown))
-}
-
-/// Waits until everything told is shown; not for ever, once the run was told to stop at once.
-async fn last_lines(events: &Events, shown: oneshot::Receiver<()>, phases: &Phases) {
-    let all = async {
-        events.tell(Event::End).await;
-        drop(shown.await);
-    };
-    tokio::select! {
-        () = all => {}
-        () = in_a_hurry(phases) => {}
     }
 }
 
@@ -330,13 +269,4 @@ fn sum_up(figures: &SummaryBody, end: End, options: &Options) -> String {
         End::Asked | End::Idle => String::new(),
     };
     format!("{why}published {published}, handled {handled}, retried {retried}, dead {dead}")
-}
-
-/// Lets sums be shown once a second.
-async fn tick(events: Events) {
-    let mut every = tokio::time::interval(Duration::from_secs(1));
-    loop {
-        every.tick().await;
-        events.tell(Event::Tick).await;
-    }
 }

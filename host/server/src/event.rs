@@ -90,6 +90,22 @@ pub(crate) enum Event {
         /// In a sentence.
         text: String,
     },
+    /// Requests are answered here.
+    Listening {
+        /// `http://HOST:PORT`.
+        address: String,
+    },
+    /// A revision was given up, and the one before serves again.
+    RolledBack {
+        /// Which consumer.
+        consumer: String,
+        /// The revision given up.
+        from: u64,
+        /// The one that serves again.
+        to: u64,
+        /// Why.
+        why: String,
+    },
     /// A group falls behind.
     Lag(Lag),
     /// Storage does not answer; what is to be settled is kept.

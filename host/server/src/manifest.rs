@@ -4,6 +4,7 @@
 //! It reads the files that samples name, and nothing else: whether a component is there is known
 //! only after its build.
 
+mod config;
 mod consumer;
 mod problem;
 mod samples;
@@ -12,6 +13,7 @@ mod section;
 mod tests;
 mod topics;
 
+pub(crate) use config::{Config, consumers};
 pub(crate) use consumer::{ConsumerSpec, SendMode};
 pub(crate) use problem::ManifestError;
 pub(crate) use samples::{BINARY, TEXT, check_content_type, check_key};

@@ -41,7 +41,7 @@ impl Ready {
             sends,
             instances: spec.instances.clone(),
         };
-        let revision = component.short_digest().to_owned();
+        let revision = revision(spec, component);
         Ok(Self { consumer: Consumer::new(engine, component, config)?, revision })
     }
 }
@@ -65,6 +65,16 @@ impl Invoke for Ready {
 
     fn rest(&self) {
         self.consumer.drop_old();
+    }
+}
+
+/// Code and configuration, short: the digest's beginning, behind the revision's number where the
+/// consumer is deployed.
+pub(crate) fn revision(spec: &ConsumerSpec, component: &Component) -> String {
+    let digest = component.short_digest();
+    match spec.revision {
+        Some(number) => format!("{number}-{digest}"),
+        None => digest.to_owned(),
     }
 }
 

@@ -163,6 +163,10 @@ pub(crate) enum EventBody<'a> {
     OwnFiles { files: &'a [String] },
     /// Something worth knowing.
     Remark { text: &'a str },
+    /// Requests are answered here.
+    Listening { address: &'a str },
+    /// A revision was given up, and an earlier one serves again.
+    RolledBack { consumer: &'a str, from: u64, to: u64, why: &'a str },
     /// A group falls behind.
     Lag { topic: &'a str, group: &'a str, messages: u64, before: u64, over_ms: u64 },
     /// A consumer stopped claiming.
@@ -304,6 +308,10 @@ impl<'a> EventBody<'a> {
             Event::Mended { subject } => Self::Mended { about: subject },
             Event::OwnFiles { files } => Self::OwnFiles { files },
             Event::Remark { text } => Self::Remark { text },
+            Event::Listening { address } => Self::Listening { address },
+            Event::RolledBack { consumer, from, to, why } => {
+                Self::RolledBack { consumer, from: *from, to: *to, why }
+            }
             Event::Lag(Lag { topic, group, messages, before, over }) => Self::Lag {
                 topic,
                 group: group.as_str(),

@@ -7,7 +7,7 @@ use crate::delivery::{BoxFuture, Invoke};
 use crate::dispatch::{Consumer, Dispatcher, Shared};
 use crate::drain::{Stopper, phases};
 use crate::event::{Event, Events, Fate};
-use crate::manifest::{ConsumerSpec, SendMode};
+use crate::manifest::ConsumerSpec;
 use crate::pause::Health;
 use crate::permits::Permits;
 use crate::registry::{LogOutbox, Ready};
@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use windlass_core::{Grants, Group, GroupPolicy, Limits, NewMessage, Topic};
+use windlass_core::{Group, NewMessage, Topic};
+use windlass_log::DynLog;
 use windlass_log::clock::SystemClock;
 use windlass_log::memory::MemoryLog;
-use windlass_log::{DynLog, Start};
 use windlass_runtime::{Component, Delivery, Engine, InstancePolicy, Invocation, Stop};
 
 /// Deliveries at a time, end to end.
@@ -104,19 +104,9 @@ impl Guests {
         instances: InstancePolicy,
     ) -> anyhow::Result<Running> {
         let spec = ConsumerSpec {
-            name: "bench".into(),
-            component: PathBuf::new(),
-            build: None,
-            watch: Vec::new(),
-            topics: vec![topic.clone()],
-            group: Group::work_queue(),
-            start: Start::Earliest,
             concurrency: CONCURRENCY,
-            policy: GroupPolicy::default(),
-            sends: SendMode::WithAck,
             instances,
-            limits: Limits::default(),
-            grants: Grants::default(),
+            ..ConsumerSpec::plain("bench", PathBuf::new(), topic.clone())
         };
         let outbox = LogOutbox::new(Arc::clone(log));
         let ready = Ready::new(&self.engine, &self.component, &spec, &outbox)?;

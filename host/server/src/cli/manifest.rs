@@ -11,6 +11,12 @@ pub(crate) fn manifest_file(path: &Path) -> PathBuf {
 
 /// Reads the manifest that `path` means.
 pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
+    let (file, text) = read_text(path)?;
+    Ok(Manifest::parse(&file, &text)?)
+}
+
+/// The text of the manifest that `path` means, and its absolute path.
+pub(super) fn read_text(path: &Path) -> Result<(PathBuf, String), Failure> {
     let file = manifest_file(path);
     let text = std::fs::read_to_string(&file).map_err(|error| {
         Failure::system(format!("cannot read `{}`", file.display()), &error)
@@ -18,5 +24,5 @@ pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, Failure> {
     })?;
     // Builds change their folder: what they are told must not depend on ours.
     let file = std::path::absolute(&file).map_err(|error| Failure::of(&error))?;
-    Ok(Manifest::parse(&file, &text)?)
+    Ok((file, text))
 }

@@ -4,19 +4,23 @@
 
 mod bench;
 mod check;
+mod deploy;
 mod dev;
 mod dlq;
 mod doctor;
 mod failure;
 mod group;
+mod logs;
 mod manifest;
 mod message;
 mod moment;
 mod new;
 mod open;
 mod pages;
+mod ps;
 mod publish;
 mod replay;
+mod serve;
 mod sheet;
 mod tail;
 mod topic;
@@ -45,6 +49,35 @@ enum Command {
     New(new::Args),
     /// Build and run the consumers of a manifest, and show every delivery.
     Dev(dev::Args),
+    /// Run what is deployed, and answer requests over HTTP.
+    ///
+    /// The log is `.windlass` in the working folder or a parent; it is made in the working folder where
+    /// there is none. There is one server a log.
+    ///
+    /// Requests: `POST /v1/topics/TOPIC/messages` publishes its body, with the headers `windlass-key`,
+    /// `windlass-dedup-id`, `windlass-delay-ms` and `windlass-meta-NAME` (`/` in a topic is `%2F`);
+    /// `GET /healthz` and `GET /readyz` answer 200 or 503 with reasons.
+    Serve(serve::Args),
+    /// Deploy the consumers of a manifest, or one component.
+    ///
+    /// What is to be done is shown as a plan and done in one change: `+` starts, `~` swaps, `-` stops
+    /// and `=` stays as it is. Every component is checked first; one that does not pass changes
+    /// nothing. A server that runs on the log takes it up at once, others when they start.
+    Deploy(deploy::Args),
+    /// Run consumers no more; what they have begun on is finished.
+    ///
+    /// Their groups, messages and revisions stay.
+    Undeploy(deploy::Names),
+    /// Let an earlier revision of a consumer serve again, code and configuration.
+    Rollback(deploy::RollbackArgs),
+    /// Let consumers claim nothing for now.
+    Pause(deploy::Names),
+    /// Let consumers claim again that were paused.
+    Resume(deploy::Names),
+    /// List what is deployed and how it stands, or show one consumer with its revisions.
+    Ps(ps::Args),
+    /// Show what a consumer's guests printed.
+    Logs(logs::Args),
     /// Publish a message, or a file of them.
     Publish(publish::Args),
     /// Show a topic's messages as they are published, or those that are stored.
@@ -88,6 +121,12 @@ impl Cli {
         let json = match &self.command {
             Command::New(args) => args.json,
             Command::Dev(args) => args.json,
+            Command::Serve(args) => args.json,
+            Command::Deploy(args) => args.json,
+            Command::Undeploy(args) | Command::Pause(args) | Command::Resume(args) => args.json,
+            Command::Rollback(args) => args.json,
+            Command::Ps(args) => args.json,
+            Command::Logs(args) => args.json,
             Command::Publish(args) => args.json,
             Command::Tail(args) => args.json,
             Command::Replay(args) => args.json,
@@ -103,6 +142,14 @@ impl Cli {
         let done = match self.command {
             Command::New(args) => new::run(args, &ui).await,
             Command::Dev(args) => return dev::run(args, ui).await,
+            Command::Serve(args) => return serve::run(args, ui).await,
+            Command::Deploy(args) => deploy::run(args, &ui).await,
+            Command::Undeploy(args) => deploy::undeploy(&args, &ui).await,
+            Command::Pause(args) => deploy::pause(&args, &ui).await,
+            Command::Resume(args) => deploy::resume(&args, &ui).await,
+            Command::Rollback(args) => deploy::rollback(&args, &ui).await,
+            Command::Ps(args) => ps::run(args, &ui).await,
+            Command::Logs(args) => logs::run(args, &ui).await,
             Command::Publish(args) => publish::run(args, &ui).await,
             Command::Tail(args) => tail::run(args, &ui).await,
             Command::Replay(args) => return ended(&ui, replay::run(args, &ui).await),

@@ -1,12 +1,14 @@
 //! Building components by the manifest's commands.
 //!
-//! A command runs in a process group of its own, so that stopping it stops all of it. The first
-//! build's words go to our stderr as they come; those of later ones are kept, to be shown when it
+//! A command that several consumers name is run once. It runs in a process group of its own, so that
+//! stopping it stops all of it. The first build's words go to our stderr as they come; those of later ones are kept, to be shown when it
 //! fails and not between deliveries when it does not.
 
 use crate::cli::Failure;
 use crate::drain::Phases;
+use crate::manifest::ConsumerSpec;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -28,8 +30,31 @@ pub(super) enum Words {
     Kept(PathBuf),
 }
 
+/// What became of builds, by command.
+pub(super) type Built<'m> = HashMap<&'m str, Result<(), Failure>>;
+
+/// Runs the builds of `consumers` in `folder`; nothing when the run was stopped. `begin` is told of
+/// each and says where its words go.
+pub(super) async fn all<'m>(
+    consumers: &[&'m ConsumerSpec],
+    folder: &Path,
+    begin: impl Fn(&ConsumerSpec, &str) -> Words,
+    phases: &Phases,
+) -> Option<Built<'m>> {
+    let mut built = Built::new();
+    for consumer in consumers {
+        let Some(command) = consumer.build.as_deref() else { continue };
+        if built.contains_key(command) {
+            continue;
+        }
+        let words = begin(consumer, command);
+        built.insert(command, run(&consumer.name, command, folder, &words, phases).await?);
+    }
+    Some(built)
+}
+
 /// Runs `command` in `folder`; nothing when the run was stopped meanwhile.
-pub(super) async fn run(
+async fn run(
     consumer: &str,
     command: &str,
     folder: &Path,

@@ -1,15 +1,14 @@
 //! Everything before the log's first use: build, load and check, open the log.
 
-use super::build::Words;
+use super::build::{self, Words};
 use super::project::Project;
-use super::stage::Loaded;
-use super::workshop::Workshop;
-use crate::cli::{self, FOLDER, Failure, Ui};
+use crate::cli::{self, Failure, Ui};
 use crate::drain::Phases;
 use crate::manifest::ConsumerSpec;
 use crate::registry::LogOutbox;
+use crate::run::keep_out_of_git;
+use crate::stage::{Loaded, Workshop};
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 use windlass_log::DynLog;
 use windlass_log::sqlite::OpenOptions;
@@ -45,7 +44,7 @@ pub(super) async fn prepare(
         ui.note(&format!("building {}: {}", consumer.name, cli::clean(command)));
         Words::Shown
     };
-    let Some(built) = workshop.build(&all, &manifest.folder, words).await else {
+    let Some(built) = build::all(&all, &manifest.folder, words, phases).await else {
         return Ok(None);
     };
     let ran = built.keys().map(|command| (*command).to_owned()).collect();
@@ -77,20 +76,4 @@ pub(super) async fn prepare(
     keep_out_of_git(&project.log);
     let outbox = LogOutbox::new(Arc::clone(&log));
     Ok(Some(Prepared { log, outbox, workshop, loaded, failed, ran }))
-}
-
-/// A log lies in a project's folder: it is not to be committed by accident. A folder that somebody
-/// named may hold more than a log.
-fn keep_out_of_git(log: &Path) {
-    let file = log.join(".gitignore");
-    if log.file_name() == Some(FOLDER.as_ref()) && !file.exists() {
-        // Not worth a failure.
-        drop(std::fs::write(file, "*\n"));
-    }
-}
-
-/// Who claims: this machine and process.
-pub(super) fn worker() -> String {
-    let system = rustix::system::uname();
-    format!("{}-{}", system.nodename().to_string_lossy(), std::process::id())
 }

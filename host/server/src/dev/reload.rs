@@ -4,17 +4,15 @@
 //! and check, and hand what is ready to [`Stage`]. Whatever fails leaves that consumer as it was,
 //! code and configuration both, and is told once until it is mended.
 
-use super::build::Words;
-use super::problems::Subject;
+use super::build::{self, Words};
 use super::project::{self, to_build};
-use super::stage::{Loaded, Stage};
 use super::watcher::Watcher;
-use super::workshop::Workshop;
 use super::written::Written;
 use crate::cli;
 use crate::drain::Phases;
 use crate::event::Event;
 use crate::manifest::{ConsumerSpec, Manifest};
+use crate::stage::{Loaded, Stage, Subject, Wish, Workshop};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -109,7 +107,7 @@ impl Reload {
             loaded.into_iter().partition(|(spec, component)| component.is_err() && is_moving(spec));
         drop(moving);
         for (subject, failure) in
-            self.stage.activate(&self.manifest, &self.workshop, loaded, false).await
+            self.stage.activate(&Wish::of(&self.manifest), &self.workshop, loaded, false).await
         {
             self.stage.problem(subject, failure).await;
         }
@@ -151,7 +149,7 @@ impl Reload {
         let words = |consumer: &ConsumerSpec, _: &str| {
             Words::Kept(self.output.join(format!("{}.build.log", consumer.name)))
         };
-        let built = self.workshop.build(&consumers, &self.manifest.folder, words).await?;
+        let built = build::all(&consumers, &self.manifest.folder, words, &self.phases).await?;
         let built: Vec<_> = built.into_iter().map(|(command, r)| (command.to_owned(), r)).collect();
         if built.iter().all(|(_, result)| result.is_ok()) {
             let elapsed = start.elapsed();

@@ -26,6 +26,7 @@ const CONSUMER: (&[&str], &[&str]) = (
         "dead-letter-topic",
         "sends",
         "instances",
+        "rollback-after",
         "backoff",
         "limits",
         "allow",
@@ -90,6 +91,10 @@ pub(crate) struct ConsumerSpec {
     pub limits: Limits,
     /// What it may do.
     pub grants: Grants,
+    /// A new revision whose first so many messages all fail is rolled back.
+    pub rollback_after: Option<NonZeroU32>,
+    /// The revision's number, where it is deployed.
+    pub revision: Option<u64>,
 }
 
 impl ConsumerSpec {
@@ -109,6 +114,8 @@ impl ConsumerSpec {
             instances: InstancePolicy::default(),
             limits: Limits::default(),
             grants: Grants::default(),
+            rollback_after: None,
+            revision: None,
         }
     }
 }
@@ -167,6 +174,8 @@ pub(crate) fn read<'a>(
         instances: instances.unwrap_or_default(),
         limits: read_limits(&section),
         grants: read_grants(&section),
+        rollback_after: section.count("rollback-after", 1_000).and_then(NonZeroU32::new),
+        revision: None,
     };
     (!spec.name.is_empty() && component.is_some()).then_some(spec)
 }

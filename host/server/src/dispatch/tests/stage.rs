@@ -234,6 +234,8 @@ impl Run {
                 | Event::Mended { .. }
                 | Event::OwnFiles { .. }
                 | Event::Remark { .. }
+                | Event::Listening { .. }
+                | Event::RolledBack { .. }
                 | Event::Lag(_)
                 | Event::Tick
                 | Event::End => continue,

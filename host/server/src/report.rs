@@ -4,14 +4,18 @@
 //! neighbours. At high rates deliveries are summed up each second, and a problem that stands is
 //! said again when other lines may have pushed it away.
 
-use super::lines::Lines;
-use super::output::OutputFiles;
-use super::project::Project;
-use super::rate::Rate;
+mod lines;
+pub(crate) mod output;
+mod rate;
+
 use crate::cli::{Tone, Ui, log_flag};
-use crate::event::Event;
+use crate::event::{Event, Fate};
 use crate::wire::EventBody;
+use lines::Lines;
+use output::OutputFiles;
+use rate::Rate;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Receiver;
@@ -21,11 +25,13 @@ use windlass_log::clock::{Clock as _, SystemClock};
 const SAY_AGAIN: Duration = Duration::from_secs(15);
 
 /// What shows a run.
-pub(super) struct Report {
+pub(crate) struct Report {
     ui: Arc<Ui>,
     lines: Lines,
     files: OutputFiles,
     rate: Rate,
+    /// Whether messages that were handled well are not shown.
+    quiet: bool,
     file_fault_told: bool,
     /// Problems that stand, and what goes on meanwhile.
     broken: BTreeMap<String, String>,
@@ -36,15 +42,17 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Shows on `ui`, and writes guests' output below the project's log.
-    pub(super) fn new(ui: Arc<Ui>, project: &Project) -> Self {
+    /// Shows on `ui`, and writes guests' output below the folder of the log. Paths within `folder` are
+    /// told without it.
+    pub(crate) fn new(ui: Arc<Ui>, log: &Path, folder: &Path) -> Self {
         let painter = Arc::clone(&ui);
         let paint = move |tone: Tone, text: &str| painter.tone(tone, text);
         Self {
             ui,
-            lines: Lines::new(log_flag(&project.log), &project.manifest.folder, paint),
-            files: OutputFiles::new(&project.log),
+            lines: Lines::new(log_flag(log), folder, paint),
+            files: OutputFiles::new(log),
             rate: Rate::default(),
+            quiet: false,
             file_fault_told: false,
             broken: BTreeMap::new(),
             said: Instant::now(),
@@ -52,12 +60,18 @@ impl Report {
         }
     }
 
-    /// Shows events until there are no more.
-    pub(super) fn run(mut self, mut events: Receiver<Event>) {
+    /// Whether messages that were handled well are not shown one by one.
+    pub(crate) fn quiet(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
+    }
+
+    /// Shows events until there are no more; each is told to `also` first.
+    pub(crate) fn run(mut self, mut events: Receiver<Event>, mut also: impl FnMut(&Event)) {
         while let Some(event) = events.blocking_recv() {
             if matches!(event, Event::End) {
                 break;
             }
+            also(&event);
             self.take(&event);
         }
         self.sum_up();
@@ -70,6 +84,12 @@ impl Report {
         {
             let path = self.files.path(&delivered.consumer);
             self.ui.note(&format!("output is not kept in {}: {error}", path.display()));
+        }
+        if let Event::Delivered(delivered) = event
+            && self.quiet
+            && matches!(delivered.fate, Fate::Acked { .. })
+        {
+            return;
         }
         if self.ui.json {
             if let Some(body) = EventBody::new(event) {

@@ -3,14 +3,20 @@
 //! Owns activation: groups declared first, then code and configuration together, by a plan. A
 //! consumer that is not ready keeps what it runs on, its group's policy too.
 
-use super::problems::{Problems, Subject};
-use super::workshop::{self, Workshop};
+mod problems;
+mod workshop;
+
+pub(crate) use problems::Subject;
+pub(crate) use workshop::Workshop;
+
 use crate::cli::{Failure, shell};
 use crate::dispatch::Dispatcher;
 use crate::event::{Event, Events, Problem};
 use crate::manifest::{ConsumerSpec, Manifest, groups};
 use crate::plan::{Entry, Step, plan};
-use crate::registry::{LogOutbox, Ready};
+use crate::registry::{LogOutbox, Ready, revision};
+use problems::Problems;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_core::Topic;
@@ -18,11 +24,11 @@ use windlass_log::{Declared, DynLog, GroupSpec, LogError, Start, TopicLimits, To
 use windlass_runtime::Component;
 
 /// What runs, and where.
-pub(super) struct Stage {
-    pub(super) log: DynLog,
-    pub(super) outbox: Arc<LogOutbox>,
-    pub(super) dispatcher: Arc<Dispatcher>,
-    pub(super) events: Events,
+pub(crate) struct Stage {
+    pub(crate) log: DynLog,
+    pub(crate) outbox: Arc<LogOutbox>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) events: Events,
     /// Topics as they were declared last.
     topics: Option<Topics>,
     /// The groups of all that runs or should.
@@ -32,7 +38,26 @@ pub(super) struct Stage {
 }
 
 /// The mode, all that are declared, and what those may hold that the manifest names.
-type Topics = (TopicsMode, Vec<Topic>, Vec<(Topic, TopicLimits)>);
+pub(crate) type Topics = (TopicsMode, Vec<Topic>, Vec<(Topic, TopicLimits)>);
+
+/// What is wanted of a stage.
+pub(crate) struct Wish<'a> {
+    /// What is to run.
+    pub consumers: &'a [ConsumerSpec],
+    /// What is not to claim for now: its groups are declared all the same.
+    pub resting: &'a [ConsumerSpec],
+    /// Topics, where they are to be as somebody wrote them down.
+    pub topics: Option<Topics>,
+}
+
+impl<'a> Wish<'a> {
+    /// What a manifest wants.
+    pub(crate) fn of(manifest: &'a Manifest) -> Self {
+        let Manifest { topics_mode, topics, consumers, .. } = manifest;
+        let topics = Some((*topics_mode, manifest.declared_topics(), topics.clone()));
+        Self { consumers, resting: &[], topics }
+    }
+}
 
 /// What a consumer runs on.
 struct Running {
@@ -41,7 +66,7 @@ struct Running {
 }
 
 /// A consumer with what it is to run on, if that is there.
-pub(super) type Loaded = (ConsumerSpec, Result<Component, Failure>);
+pub(crate) type Loaded = (ConsumerSpec, Result<Component, Failure>);
 
 /// A consumer that can run.
 type Wanted = (ConsumerSpec, Component, Ready);
@@ -51,7 +76,7 @@ type Revision = (ConsumerSpec, String);
 
 impl Stage {
     /// Nothing runs yet.
-    pub(super) fn new(
+    pub(crate) fn new(
         log: DynLog,
         outbox: Arc<LogOutbox>,
         dispatcher: Arc<Dispatcher>,
@@ -63,39 +88,44 @@ impl Stage {
     }
 
     /// Whether something that the log could not do is to be asked again.
-    pub(super) fn owes(&self) -> bool {
+    pub(crate) fn owes(&self) -> bool {
         self.problems.any(|subject| matches!(subject, Subject::Log | Subject::Limits(_)))
     }
 
     /// Whether there is such a problem.
-    pub(super) fn has(&self, subject: &Subject) -> bool {
+    pub(crate) fn has(&self, subject: &Subject) -> bool {
         self.problems.has(subject)
     }
 
     /// Whether a build has failed and none went well since.
-    pub(super) fn has_broken_build(&self) -> bool {
+    pub(crate) fn has_broken_build(&self) -> bool {
         self.problems.any(|subject| matches!(subject, Subject::Build(_)))
     }
 
     /// Whether every consumer of `manifest` runs.
-    pub(super) fn runs_all(&self, manifest: &Manifest) -> bool {
+    pub(crate) fn runs_all(&self, manifest: &Manifest) -> bool {
         manifest.consumers.iter().all(|spec| self.find(&spec.name).is_some())
     }
 
     /// The code that a consumer runs on.
-    pub(super) fn component(&self, name: &str) -> Option<&Component> {
+    pub(crate) fn component(&self, name: &str) -> Option<&Component> {
         self.find(name).map(|running| &running.component)
+    }
+
+    /// The configuration that a consumer runs with.
+    pub(crate) fn spec(&self, name: &str) -> Option<&ConsumerSpec> {
+        self.find(name).map(|running| &running.spec)
     }
 
     fn find(&self, name: &str) -> Option<&Running> {
         self.running.iter().find(|running| running.spec.name == name)
     }
 
-    /// Runs what is loaded as `manifest` wants it; what is not loaded goes on as it was, and what
-    /// the manifest does not have stops. Answers what went wrong; when `whole`, nothing runs then.
-    pub(super) async fn activate(
+    /// Runs what is loaded as it is wished; what is not loaded goes on as it was, and what nobody
+    /// wants stops. Answers what went wrong; when `whole`, nothing runs then.
+    pub(crate) async fn activate(
         &mut self,
-        manifest: &Manifest,
+        wish: &Wish<'_>,
         workshop: &Workshop,
         loaded: Vec<Loaded>,
         whole: bool,
@@ -118,10 +148,10 @@ impl Stage {
         if whole && !wrong.is_empty() {
             return wrong;
         }
-        match self.declare(manifest, &wanted).await {
+        match self.declare(wish, &wanted).await {
             Ok(()) => {
                 self.mended(&Subject::Log).await;
-                self.swap(manifest, wanted).await;
+                self.swap(wish, wanted).await;
             }
             Err(failure) => wrong.push((Subject::Log, failure)),
         }
@@ -130,23 +160,26 @@ impl Stage {
 
     /// Declares topics and all groups: as wanted where that can run or nothing runs yet, as it
     /// runs elsewhere.
-    async fn declare(&mut self, manifest: &Manifest, wanted: &[Wanted]) -> Result<(), Failure> {
+    async fn declare(&mut self, wish: &Wish<'_>, wanted: &[Wanted]) -> Result<(), Failure> {
         let is_ready = |name: &str| wanted.iter().any(|(spec, ..)| spec.name == name);
-        let effective = manifest.consumers.iter().map(|spec| match self.find(&spec.name) {
+        let effective = wish.consumers.iter().map(|spec| match self.find(&spec.name) {
             Some(running) if !is_ready(&spec.name) => &running.spec,
             Some(_) | None => spec,
         });
-        let groups = groups(effective);
-        let topics = (manifest.topics_mode, manifest.declared_topics(), manifest.topics.clone());
-        if self.topics.as_ref() == Some(&topics) && groups == *self.groups.borrow() {
+        let groups = groups(effective.chain(wish.resting));
+        let topics = &wish.topics;
+        if self.topics == *topics && groups == *self.groups.borrow() {
             return Ok(());
         }
         // Until all of it is done, nothing of it counts as done.
         self.topics = None;
-        self.log.declare_topics(topics.0, topics.1.clone()).await?;
-        let all_set = self.limit(&topics.2).await?;
+        let mut all_set = true;
+        if let Some((mode, declared, limits)) = topics {
+            self.log.declare_topics(*mode, declared.clone()).await?;
+            all_set = self.limit(limits).await?;
+        }
         let declared = self.log.declare_groups(groups.clone()).await?;
-        self.topics = all_set.then_some(topics);
+        self.topics = if all_set { topics.clone() } else { None };
         let before = self.groups.send_replace(groups.clone());
         for (group, declared) in groups.iter().zip(declared) {
             let is_news =
@@ -182,23 +215,22 @@ impl Stage {
         Ok(all_set)
     }
 
-    async fn swap(&mut self, manifest: &Manifest, wanted: Vec<Wanted>) {
-        let revision = |spec: &ConsumerSpec, component: &Component| -> Revision {
+    async fn swap(&mut self, wish: &Wish<'_>, wanted: Vec<Wanted>) {
+        let made_of = |spec: &ConsumerSpec, component: &Component| -> Revision {
             (spec.clone(), component.digest().to_owned())
         };
         let running: Vec<(String, Revision)> = self
             .running
             .iter()
-            .map(|r| (r.spec.name.clone(), revision(&r.spec, &r.component)))
+            .map(|r| (r.spec.name.clone(), made_of(&r.spec, &r.component)))
             .collect();
-        // What is in the manifest and not ready stays as it is.
+        // What is wanted and not ready stays as it is.
         let stays = running.iter().filter(|(name, _)| {
-            manifest.consumers.iter().any(|spec| spec.name == *name)
+            wish.consumers.iter().any(|spec| spec.name == *name)
                 && !wanted.iter().any(|(spec, ..)| spec.name == *name)
         });
-        let ready = wanted
-            .iter()
-            .map(|(spec, component, _)| (spec.name.clone(), revision(spec, component)));
+        let ready =
+            wanted.iter().map(|(spec, component, _)| (spec.name.clone(), made_of(spec, component)));
         let goal: Vec<(String, Revision)> = ready.chain(stays.cloned()).collect();
         let mut wanted = wanted;
         for step in plan(&entries(&running), &entries(&goal)) {
@@ -215,12 +247,12 @@ impl Stage {
     }
 
     async fn run(&mut self, (spec, component, ready): Wanted) {
-        let before = self.component(&spec.name).map(|code| code.short_digest().to_owned());
+        let before = self.find(&spec.name).map(|r| revision(&r.spec, &r.component));
         let serving = Event::Serving {
             consumer: spec.name.clone(),
             topics: spec.topics.iter().map(ToString::to_string).collect(),
             group: spec.group.clone(),
-            revision: component.short_digest().to_owned(),
+            revision: revision(&spec, &component),
             before,
         };
         // Before the first delivery is told.
@@ -237,7 +269,7 @@ impl Stage {
     }
 
     /// Something is wrong until somebody mends it.
-    pub(super) async fn problem(&mut self, subject: Subject, failure: Failure) {
+    pub(crate) async fn problem(&mut self, subject: Subject, failure: Failure) {
         if !self.problems.begin(&subject, &failure) {
             return;
         }
@@ -257,7 +289,7 @@ impl Stage {
             Subject::Build(command) => running.spec.build.as_ref() == Some(command),
             Subject::Component(name) => running.spec.name == *name,
         });
-        let code = |r: &Running| format!("{} {}", r.spec.name, r.component.short_digest());
+        let code = |r: &Running| format!("{} {}", r.spec.name, revision(&r.spec, &r.component));
         let goes_on: Vec<_> = concerned.map(code).collect();
         if goes_on.is_empty() {
             "nothing of it runs until this is mended".to_owned()
@@ -267,14 +299,25 @@ impl Stage {
     }
 
     /// It is not wrong, or not any more.
-    pub(super) async fn mended(&mut self, subject: &Subject) {
+    pub(crate) async fn mended(&mut self, subject: &Subject) {
         if self.problems.end(subject) {
             self.events.tell(Event::Mended { subject: subject.text() }).await;
         }
     }
 
+    /// Drops what is wrong with components of consumers that are not among these.
+    pub(crate) async fn forget_all_but(&mut self, names: &BTreeSet<&str>) {
+        let is_over = |subject: &Subject| match subject {
+            Subject::Component(name) => !names.contains(name.as_str()),
+            Subject::Manifest | Subject::Log | Subject::Limits(_) | Subject::Build(_) => false,
+        };
+        for subject in self.problems.end_all(is_over) {
+            self.events.tell(Event::Mended { subject: subject.text() }).await;
+        }
+    }
+
     /// Drops what is wrong with what `manifest` does not have.
-    pub(super) async fn forget(&mut self, manifest: &Manifest) {
+    pub(crate) async fn forget(&mut self, manifest: &Manifest) {
         let is_over = |subject: &Subject| match subject {
             Subject::Manifest | Subject::Log => false,
             Subject::Limits(topic) => !manifest.topics.iter().any(|(named, _)| named == topic),

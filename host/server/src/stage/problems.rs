@@ -9,7 +9,7 @@ use windlass_core::Topic;
 
 /// What a problem is about. There is at most one of each.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Subject {
+pub(crate) enum Subject {
     /// The manifest.
     Manifest,
     /// The build by this command.
@@ -24,7 +24,7 @@ pub(super) enum Subject {
 
 impl Subject {
     /// For a line about it.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Manifest => "windlass.toml".to_owned(),
             Self::Build(command) => format!("build `{command}`"),
@@ -37,13 +37,13 @@ impl Subject {
 
 /// All problems of a run.
 #[derive(Debug, Default)]
-pub(super) struct Problems {
+pub(crate) struct Problems {
     standing: BTreeMap<Subject, Vec<String>>,
 }
 
 impl Problems {
     /// A problem is there; whether that is news.
-    pub(super) fn begin(&mut self, subject: &Subject, failure: &Failure) -> bool {
+    pub(crate) fn begin(&mut self, subject: &Subject, failure: &Failure) -> bool {
         let mut text = failure.why.clone();
         text.insert(0, failure.what.clone());
         let before = self.standing.insert(subject.clone(), text.clone());
@@ -51,22 +51,22 @@ impl Problems {
     }
 
     /// Whether it is there.
-    pub(super) fn has(&self, subject: &Subject) -> bool {
+    pub(crate) fn has(&self, subject: &Subject) -> bool {
         self.standing.contains_key(subject)
     }
 
     /// Whether one is there that `is_meant`.
-    pub(super) fn any(&self, is_meant: impl Fn(&Subject) -> bool) -> bool {
+    pub(crate) fn any(&self, is_meant: impl Fn(&Subject) -> bool) -> bool {
         self.standing.keys().any(is_meant)
     }
 
     /// There is no such problem; whether there was.
-    pub(super) fn end(&mut self, subject: &Subject) -> bool {
+    pub(crate) fn end(&mut self, subject: &Subject) -> bool {
         self.standing.remove(subject).is_some()
     }
 
     /// Ends those that `is_over` says; which.
-    pub(super) fn end_all(&mut self, is_over: impl Fn(&Subject) -> bool) -> Vec<Subject> {
+    pub(crate) fn end_all(&mut self, is_over: impl Fn(&Subject) -> bool) -> Vec<Subject> {
         let over = self.standing.extract_if(.., |subject, _| is_over(subject));
         over.map(|(subject, _)| subject).collect()
     }

@@ -16,7 +16,7 @@ const OUTPUT_LINES: usize = 40;
 const INDENT: &str = "       ";
 
 /// How lines are made.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     /// What a command needs to find this log from where we are.
     log_flag: String,
     /// The project's folder with a `/`: a person knows where they are.
@@ -32,7 +32,7 @@ type Paint = Box<dyn Fn(Tone, &str) -> String + Send>;
 
 impl Lines {
     /// Lines about the project in `folder`, whose commands find the log by `log_flag`.
-    pub(super) fn new(
+    pub(crate) fn new(
         log_flag: String,
         folder: &Path,
         paint: impl Fn(Tone, &str) -> String + Send + 'static,
@@ -50,7 +50,7 @@ impl Lines {
     }
 
     /// An event that is told by one block of lines, whatever else is going on.
-    pub(super) fn event(&mut self, event: &Event) -> Option<String> {
+    pub(crate) fn event(&mut self, event: &Event) -> Option<String> {
         Some(match event {
             Event::Delivered(_) | Event::Ready { .. } | Event::Tick | Event::End => return None,
             Event::Building { consumers, changed } => {
@@ -103,6 +103,14 @@ impl Lines {
             Event::Remark { text } => {
                 format!("{} {}", self.head(Tone::Faint, "note"), clean(text))
             }
+            Event::Listening { address } => {
+                format!("{} on {}", self.head(Tone::Faint, "listen"), clean(address))
+            }
+            Event::RolledBack { consumer, from, to, why } => {
+                let head = self.head(Tone::Bad, "back");
+                let text = clean(&format!("{consumer} from revision {from} to {to}"));
+                format!("{head} {text}\n{INDENT}{}", clean(why))
+            }
             Event::Lag(lag) => self.lag(lag),
             Event::Paused { consumer, reason, text, retry, .. } => {
                 let head = self.head(Tone::Bad, "paused");
@@ -140,7 +148,7 @@ impl Lines {
     }
 
     /// A problem that stands and may have scrolled away.
-    pub(super) fn still(&self, subject: &str, meanwhile: &str) -> String {
+    pub(crate) fn still(&self, subject: &str, meanwhile: &str) -> String {
         let text = clean(&format!("still: {subject}; {meanwhile}"));
         format!("{} {text}", self.head(Tone::Bad, "broken"))
     }
@@ -155,7 +163,7 @@ impl Lines {
     }
 
     /// A delivery, with what the guest said below. `now_ms` is wall time.
-    pub(super) fn delivery(&self, delivered: &Delivered, output: &str, now_ms: u64) -> String {
+    pub(crate) fn delivery(&self, delivered: &Delivered, output: &str, now_ms: u64) -> String {
         let (word, tone) = match delivered.fate {
             Fate::Acked { .. } => ("ok", Tone::Good),
             Fate::Retry { .. } => ("retry", Tone::Warn),
@@ -252,7 +260,7 @@ fn add_output(text: &mut String, delivered: &Delivered, file: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dev::tests::delivered;
+    use crate::run::tests::delivered;
     use std::time::Duration;
     use windlass_core::Group;
 

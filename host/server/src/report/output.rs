@@ -14,12 +14,12 @@ use std::sync::Arc;
 use windlass_log::clock::{Clock, SystemClock};
 
 /// The folder below the log's.
-pub(super) const FOLDER: &str = "output";
+pub(crate) const FOLDER: &str = "output";
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// All output files of a run.
 #[derive(Debug)]
-pub(super) struct OutputFiles {
+pub(crate) struct OutputFiles {
     folder: PathBuf,
     files: HashMap<Arc<str>, OutputFile>,
     bytes_max: u64,
@@ -34,17 +34,17 @@ struct OutputFile {
 
 impl OutputFiles {
     /// Files below the log's folder.
-    pub(super) fn new(log: &Path) -> Self {
+    pub(crate) fn new(log: &Path) -> Self {
         Self { folder: log.join(FOLDER), files: HashMap::new(), bytes_max: FILE_BYTES_MAX }
     }
 
     /// Where a consumer's output is.
-    pub(super) fn path(&self, consumer: &str) -> PathBuf {
+    pub(crate) fn path(&self, consumer: &str) -> PathBuf {
         self.folder.join(format!("{consumer}.log"))
     }
 
     /// Writes down what a delivery printed.
-    pub(super) fn write(&mut self, delivered: &Delivered) -> std::io::Result<()> {
+    pub(crate) fn write(&mut self, delivered: &Delivered) -> std::io::Result<()> {
         let (output, consumer) = (&delivered.output, &delivered.consumer);
         if output.text.is_empty() && output.dropped_bytes == 0 {
             return Ok(());
@@ -96,7 +96,7 @@ impl OutputFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dev::tests::delivered;
+    use crate::run::tests::delivered;
 
     #[test]
     fn a_full_file_is_turned_over_and_one_older_one_is_kept() {

@@ -17,7 +17,7 @@ const SAMPLE: u32 = 2;
 
 /// What was not shown since the last tick.
 #[derive(Debug, Default)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     successes: u32,
     failures: u32,
     /// Whether the last second had more than its lines.
@@ -35,7 +35,7 @@ struct Hidden {
 
 impl Rate {
     /// Whether a delivery is to be shown; if not, it is summed up.
-    pub(super) fn shows(&mut self, delivered: &Delivered) -> bool {
+    pub(crate) fn shows(&mut self, delivered: &Delivered) -> bool {
         let (count, most) = match delivered.fate {
             Fate::Acked { .. } => (&mut self.successes, SUCCESSES_SHOWN),
             Fate::Retry { .. } | Fate::Dead | Fate::Released | Fate::Lost | Fate::Unwritten => {
@@ -61,7 +61,7 @@ impl Rate {
     }
 
     /// A second has passed: a line for every consumer with deliveries that were not shown.
-    pub(super) fn turn(&mut self) -> Vec<String> {
+    pub(crate) fn turn(&mut self) -> Vec<String> {
         (self.successes, self.failures) = (0, 0);
         self.rush = !self.hidden.is_empty();
         let lines = std::mem::take(&mut self.hidden);
@@ -91,7 +91,7 @@ impl Hidden {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dev::tests::delivered;
+    use crate::run::tests::delivered;
 
     #[test]
     fn beyond_its_lines_a_second_is_summed_up() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Passes signals on to `stopper` for as long as the process lives. A terminal that goes away is
 /// a signal too, unless whoever started the run said that it is not (`nohup`).
-pub(super) async fn pass_on(stopper: Stopper, ui: Arc<Ui>) {
+pub(crate) async fn pass_on(stopper: Stopper, ui: Arc<Ui>) {
     use tokio::signal::unix::{SignalKind, signal};
     let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup())).transpose();
     let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));

@@ -1,9 +1,7 @@
-//! From a consumer's sources to a component that is ready to be called: build, compile, check.
+//! From a component's file to what is ready to be called: compile and check.
 //!
-//! A command that several consumers name is run once, a file that several name compiled once. A
-//! failure is that consumer's alone.
+//! A file that several consumers name is compiled once. A failure is that consumer's alone.
 
-use super::build::{self, Words};
 use crate::cli::Failure;
 use crate::delivery::Invoke;
 use crate::dispatch::{Consumer, Dispatcher};
@@ -13,23 +11,20 @@ use crate::pause::Health;
 use crate::permits::Seat;
 use crate::registry::{LogOutbox, Ready};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_runtime::{Allocation, Component, Engine, EngineConfig};
 
 /// Where code becomes ready.
-pub(super) struct Workshop {
+pub(crate) struct Workshop {
     engine: Engine,
     phases: Phases,
 }
 
-/// What became of a build, by command.
-pub(super) type Built<'m> = HashMap<&'m str, Result<(), Failure>>;
-
 impl Workshop {
     /// A workshop that stops when the run does.
-    pub(super) fn new(phases: Phases) -> Result<Self, Failure> {
+    pub(crate) fn new(phases: Phases) -> Result<Self, Failure> {
         let engine = Engine::new(&EngineConfig::default()).map_err(|error| Failure::of(&error))?;
         if let Allocation::OnDemand { why } = engine.allocation() {
             tracing::info!(why, "instances have no pool");
@@ -37,30 +32,9 @@ impl Workshop {
         Ok(Self { engine, phases })
     }
 
-    /// Runs the builds of `consumers` in `folder`; nothing when the run was stopped. `begin` is
-    /// told of each and says where its words go.
-    pub(super) async fn build<'m>(
-        &self,
-        consumers: &[&'m ConsumerSpec],
-        folder: &Path,
-        begin: impl Fn(&ConsumerSpec, &str) -> Words,
-    ) -> Option<Built<'m>> {
-        let mut built = Built::new();
-        for consumer in consumers {
-            let Some(command) = consumer.build.as_deref() else { continue };
-            if built.contains_key(command) {
-                continue;
-            }
-            let words = begin(consumer, command);
-            let run = build::run(&consumer.name, command, folder, &words, &self.phases);
-            built.insert(command, run.await?);
-        }
-        Some(built)
-    }
-
     /// Compiles and checks the components of `consumers`, unless they are what is `known` of
     /// them; nothing when the run was stopped.
-    pub(super) async fn load(
+    pub(crate) async fn load(
         &self,
         consumers: &[&ConsumerSpec],
         known: impl Fn(&ConsumerSpec) -> Option<Component>,
@@ -86,7 +60,7 @@ impl Workshop {
     }
 
     /// A loaded component under its consumer's configuration.
-    pub(super) fn ready(
+    pub(crate) fn ready(
         &self,
         spec: &ConsumerSpec,
         component: &Component,
@@ -102,7 +76,7 @@ fn of(consumer: &ConsumerSpec, failure: Failure) -> Failure {
 }
 
 /// A consumer as the dispatcher runs it.
-pub(super) fn consumer(spec: &ConsumerSpec, ready: Ready, dispatcher: &Dispatcher) -> Consumer {
+pub(crate) fn consumer(spec: &ConsumerSpec, ready: Ready, dispatcher: &Dispatcher) -> Consumer {
     let seat: Seat = dispatcher.seat(&spec.name, spec.concurrency);
     Consumer {
         name: spec.name.as_str().into(),

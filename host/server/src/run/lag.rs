@@ -54,7 +54,7 @@ impl Trend {
 }
 
 /// Tells of groups that fall behind, for as long as it is let.
-pub(super) async fn watch(log: DynLog, groups: watch::Receiver<Vec<GroupSpec>>, events: Events) {
+pub(crate) async fn watch(log: DynLog, groups: watch::Receiver<Vec<GroupSpec>>, events: Events) {
     let mut trend = Trend::default();
     loop {
         tokio::time::sleep(LOOK).await;
