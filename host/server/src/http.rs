@@ -7,47 +7,84 @@ mod answer;
 mod health;
 mod publish;
 
-use crate::drain::{Phase, Phases};
+use crate::drain::Phases;
 use crate::serve::Desk;
 use answer::Problem;
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_log::DynLog;
 
-/// How long a request may take, with what it sends.
+/// How long the head of a request may take, and the next one on the same connection.
+const HEAD: Duration = Duration::from_secs(30);
+/// How long a request may take from there, with what it sends.
 const REQUEST: Duration = Duration::from_secs(30);
-/// Requests answered at a time; more are told to come again.
-const REQUESTS_MAX: usize = 1_024;
+/// Connections at a time; more wait to be taken.
+const CONNECTIONS_MAX: usize = 1_024;
+/// When a connection is tried to be taken again after the system refused to.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// What requests are answered from.
 pub(crate) struct Api {
     log: DynLog,
     desk: Arc<Desk>,
     phases: Phases,
-    requests: Semaphore,
 }
 
 impl Api {
     /// Answers from this log and desk.
     pub(crate) fn new(log: DynLog, desk: Arc<Desk>, phases: Phases) -> Arc<Self> {
-        Arc::new(Self { log, desk, phases, requests: Semaphore::new(REQUESTS_MAX) })
+        Arc::new(Self { log, desk, phases })
     }
 }
 
-/// Answers requests until the run ends.
+/// Answers requests until the run ends; what was begun then is finished.
 pub(crate) async fn serve(listener: TcpListener, api: Arc<Api>, phases: Phases) {
-    let ended = async move { phases.reached(Phase::Drain).await };
-    if let Err(error) = axum::serve(listener, router(api)).with_graceful_shutdown(ended).await {
-        tracing::error!(%error, "requests are not answered any more");
+    let router = router(api);
+    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let graceful = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    // With a timer a connection that sends no head is closed.
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    while let Some((stream, place)) = phases.or_drain(accept(&listener, &connections)).await {
+        let service = TowerToHyperService::new(router.clone());
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        tokio::spawn(async move {
+            // One that breaks is its sender's affair.
+            drop(connection.await);
+            drop(place);
+        });
+    }
+    graceful.shutdown().await;
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // It is never closed.
+    let place = Arc::clone(connections).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, place),
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be taken");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
     }
 }
 
@@ -67,19 +104,15 @@ fn router(api: Arc<Api>) -> Router {
             let text = "this path does not take this method".to_owned();
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", text)
         })
-        .layer(middleware::from_fn_with_state(Arc::clone(&api), admit))
+        .layer(middleware::from_fn(admit))
         .with_state(api)
 }
 
-/// Lets a request in: from here, not too many at a time, and not for ever.
-async fn admit(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+/// Lets a request in: from here, and not for ever.
+async fn admit(request: Request, next: Next) -> Response {
     if let Err(problem) = check_origin(request.headers()) {
         return problem.into_response();
     }
-    let Ok(_admitted) = api.requests.try_acquire() else {
-        let text = format!("{REQUESTS_MAX} requests are being answered");
-        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text).again().into_response();
-    };
     tokio::time::timeout(REQUEST, next.run(request)).await.unwrap_or_else(|_| {
         let text = format!("the request was not done within {} s", REQUEST.as_secs());
         Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", text).again().into_response()
@@ -121,6 +154,9 @@ fn is_here(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drain::phases;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use windlass_log::clock::SystemClock;
 
     #[test]
     fn only_names_of_this_machine_are_let_in() {
@@ -154,5 +190,33 @@ mod tests {
         ] {
             assert_eq!(check_origin(&headers(pairs)).is_ok(), expected, "{pairs:?}");
         }
+    }
+
+    /// What a server answers to this, until it closes the connection.
+    async fn answer(request: &str) -> String {
+        let log = windlass_log::memory::MemoryLog::new(Arc::new(SystemClock));
+        let (_stopper, phases) = phases();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let api = Api::new(log, Arc::default(), phases.clone());
+        let serving = tokio::spawn(serve(listener, api, phases));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        // One that is closed while it sends may be reset.
+        drop(stream.read_to_string(&mut answer).await);
+        serving.abort();
+        answer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_nothing_more_is_not_waited_for_without_end() {
+        let head = "POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\n";
+        let no_head = answer(head).await;
+        assert!(!no_head.contains(" 201 "), "{no_head}");
+        let body = answer(&format!("{head}Content-Length: 5\r\n\r\nab")).await;
+        assert!(body.starts_with("HTTP/1.1 408 ") && body.contains("\"timeout\""), "{body}");
+        let whole = answer(&format!("{head}Content-Length: 2\r\n\r\nab")).await;
+        assert!(whole.starts_with("HTTP/1.1 201 "), "{whole}");
     }
 }
