@@ -17,7 +17,8 @@ fn an_unknown_key_names_the_nearest_known_one() {
 
 #[test]
 fn a_known_key_that_is_not_built_yet_is_refused_as_such() {
-    refused(&consumer("echo", "rate = 5"), &["`rate`", "not built yet"]);
+    let folders = "[consumer.allow]\nfolders = [\"data\"]";
+    refused(&consumer("echo", folders), &["`folders`", "not built yet"]);
     let http = "[consumer.allow]\nhttp = [\"example.com\"]";
     refused(&consumer("echo", http), &["`http`", "not built yet"]);
 }

@@ -13,6 +13,7 @@ mod tests;
 use crate::delivery::{self, Invoke};
 use crate::drain::{DRAIN, Phase, Phases, Stopper};
 use crate::event::{Event, Events};
+use crate::pace::Pace;
 use crate::pause::{Entry, Health, Lesson, Turn};
 use crate::permits::{PermitSet, Permits, Seat};
 use crate::storage::Storage;
@@ -70,6 +71,8 @@ pub(crate) struct Consumer {
     pub invoke: Arc<dyn Invoke>,
     /// Its permits.
     pub seat: Seat,
+    /// How many messages a second it may claim, where that is limited.
+    pub pace: Option<Pace>,
     /// Whether it claims.
     pub health: Health,
     /// Whether it claims no more, for good.
@@ -175,6 +178,18 @@ impl Dispatcher {
         }
     }
 
+    /// The pace of a consumer of this name: the one that a running one has, if one does, so that both
+    /// together keep to it.
+    pub(crate) fn pace(&self, name: &str, rate: Option<f64>) -> Option<Pace> {
+        let rate = rate?;
+        let running = locked(&self.running);
+        let before = running.iter().find(|consumer| &*consumer.name == name);
+        Some(match before.and_then(|consumer| consumer.pace.as_ref()) {
+            Some(pace) => pace.changed(rate),
+            None => Pace::new(rate),
+        })
+    }
+
     /// Returns when the log has ended by itself: nothing can be claimed or settled any more.
     pub(crate) async fn log_ended(&self) {
         // The sender is ours: this cannot fail.
@@ -268,6 +283,9 @@ impl Source {
         }
         let asked = permits.count();
         let claims = self.claim(asked, entry).await;
+        if let Some(pace) = &self.consumer.pace {
+            pace.give_back(asked.saturating_sub(claims.len()));
+        }
         let full = claims.len() >= asked;
         if claims.is_empty() && entry == Entry::Trial {
             self.consumer.health.learn(Lesson::Nothing);
@@ -299,8 +317,16 @@ impl Source {
                 Entry::Open => CLAIM_MAX,
                 Entry::Trial => 1,
             };
-            let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
-            return (entry, consumer.seat.acquire(most).await);
+            // Before the permits: who waits for its pace holds none.
+            let Some(pace) = &consumer.pace else {
+                let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
+                return (entry, consumer.seat.acquire(most).await);
+            };
+            let taken = pace.take(most).await;
+            let most = NonZeroUsize::new(taken).unwrap_or(NonZeroUsize::MIN);
+            let permits = consumer.seat.acquire(most).await;
+            pace.give_back(taken.saturating_sub(permits.count()));
+            return (entry, permits);
         }
     }
 

@@ -17,6 +17,7 @@ mod http;
 mod lease;
 mod manifest;
 mod new;
+mod pace;
 mod pause;
 mod permits;
 mod plan;

@@ -7,7 +7,7 @@ mod problems;
 mod workshop;
 
 pub(crate) use problems::Subject;
-pub(crate) use workshop::Workshop;
+pub(crate) use workshop::{CACHE, Workshop};
 
 use crate::cli::{Failure, shell};
 use crate::dispatch::Dispatcher;

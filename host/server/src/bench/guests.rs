@@ -137,6 +137,7 @@ impl Guests {
             topics: spec.topics,
             invoke: Arc::new(Timed { ready, ended: Arc::clone(&ended) }),
             seat: permits.seat(CONCURRENCY),
+            pace: None,
             health: Health::new(),
             retired: tokio::sync::watch::Sender::new(false),
         };

@@ -2,6 +2,7 @@
 //!
 //! `stage` holds what a test is made of; here are the laws.
 
+mod fair;
 mod faulty;
 mod outage;
 mod stage;
@@ -26,6 +27,31 @@ async fn no_message_is_claimed_without_a_permit_held_for_it() {
     assert_eq!(stage.log.leased_most(), 3, "never more than permits, and all of them used");
     let delivered = run.end().await;
     assert_eq!(delivered.len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_keeps_to_its_rate_over_all_topics_and_holds_no_permit_meanwhile() {
+    let stage = Stage::new();
+    for topic in ["t", "u"] {
+        stage.publish(topic, 50).await;
+    }
+    let start = tokio::time::Instant::now();
+    let run = stage.run_with(Script::new(|_| ok()), |consumer| {
+        (consumer.rate, consumer.topics) = (Some(10.0), vec!["t", "u"]);
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(run.dispatcher.activity(), (1, 0));
+    tokio::time::sleep(Duration::from_millis(950)).await;
+    let claimed = run.dispatcher.activity().0;
+    assert!((10..=11).contains(&claimed), "{claimed} in the first second");
+    // Another revision does not begin anew.
+    run.swap_both(Script::new(|_| ok()), 10.0);
+    run.until_settled("t").await;
+    run.until_settled("u").await;
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(9_900), "{took:?}");
+    assert!(took < Duration::from_millis(11_500), "what was not claimed is not lost: {took:?}");
+    assert_eq!(run.end().await.len(), 100);
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,6 +290,7 @@ async fn a_log_that_ends_by_itself_ends_its_consumers() {
         topics: vec![Topic::new("t").unwrap(), Topic::new("u").unwrap()],
         invoke: Arc::new(Script::new(|_| ok())),
         seat: permits.seat(NonZeroUsize::MIN),
+        pace: None,
         health: Health::new(),
         retired: tokio::sync::watch::Sender::new(false),
     };

@@ -20,6 +20,7 @@ const CONSUMER: (&[&str], &[&str]) = (
         "group",
         "start",
         "concurrency",
+        "rate",
         "lease",
         "max-attempts",
         "in-flight",
@@ -32,7 +33,7 @@ const CONSUMER: (&[&str], &[&str]) = (
         "allow",
         "env",
     ],
-    &["rate"],
+    &[],
 );
 const BACKOFF: (&[&str], &[&str]) = (&["initial", "factor", "max", "jitter"], &[]);
 const LIMITS: (&[&str], &[&str]) =
@@ -45,6 +46,9 @@ const MEMORY_MIN: u64 = 64 << 10;
 const SPAN_MIN: Duration = Duration::from_millis(1);
 /// Deliveries of one consumer at a time, unless it says otherwise.
 const CONCURRENCY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(7);
+/// Messages a second: one in a quarter of an hour, and what no limit is needed for.
+const RATE_MIN: f64 = 0.001;
+const RATE_MAX: f64 = 1e6;
 /// `instances = "warm"`: enough messages to spread the cost of a start thin, and a life short
 /// enough that what a guest piles up goes.
 const WARM: InstancePolicy = InstancePolicy::Warm {
@@ -81,6 +85,8 @@ pub(crate) struct ConsumerSpec {
     pub start: Start,
     /// Deliveries at a time.
     pub concurrency: NonZeroUsize,
+    /// Messages a second at most.
+    pub rate: Option<f64>,
     /// Its group's policy.
     pub policy: GroupPolicy,
     /// When its sends are published.
@@ -109,6 +115,7 @@ impl ConsumerSpec {
             group: Group::work_queue(),
             start: Start::Earliest,
             concurrency: CONCURRENCY,
+            rate: None,
             policy: GroupPolicy::default(),
             sends: SendMode::WithAck,
             instances: InstancePolicy::default(),
@@ -169,6 +176,7 @@ pub(crate) fn read<'a>(
             .count("concurrency", 10_000)
             .and_then(|count| NonZeroUsize::new(count as usize))
             .unwrap_or(CONCURRENCY),
+        rate: section.number("rate", RATE_MIN, RATE_MAX),
         policy,
         sends: sends.unwrap_or(SendMode::WithAck),
         instances: instances.unwrap_or_default(),

@@ -104,7 +104,7 @@ nam = "a"
 component = "a.wasm"
 topics = ["ok", "a//b"]
 lease = "10"
-rate = 5
+rate = "5/s"
 [consumer.allow]
 http = ["example.com"]
 "#,
@@ -116,7 +116,7 @@ http = ["example.com"]
         (2, "unknown key `nam` in [[consumer]]; the nearest known one is `name`"),
         (4, "a `/` must stand between"),
         (5, "is not a duration"),
-        (6, "`rate` is not built yet"),
+        (6, "must be a number"),
         (8, "`http` is not built yet"),
     ] {
         let start = format!("/p/windlass.toml:{line}: ");
@@ -139,7 +139,7 @@ fn values_out_of_range_or_of_the_wrong_kind_are_refused() {
         ("group = \"a/b\"", "a group has no `/`"),
         ("start = \"now\"", "\"earliest\" or \"latest\""),
         ("instances = \"hot\"", "\"fresh\" or \"warm\""),
-        ("rate = 5", "`rate` is not built yet"),
+        ("rate = 0", "`rate` must be a number from 0.001 to"),
         ("build = \"b\"\nwatch = [\"\"]", "a path is empty"),
         ("backoff = { factor = 0.5 }", "from 1 to"),
         ("backoff = { jitter = 2 }", "from 0 to 1"),

@@ -11,10 +11,13 @@ use crate::pause::Health;
 use crate::permits::Seat;
 use crate::registry::{LogOutbox, Ready};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::watch;
 use windlass_runtime::{Allocation, Component, Engine, EngineConfig};
+
+/// Where compiled code is kept, below the log's folder.
+pub(crate) const CACHE: &str = "cache";
 
 /// Where code becomes ready.
 pub(crate) struct Workshop {
@@ -23,9 +26,10 @@ pub(crate) struct Workshop {
 }
 
 impl Workshop {
-    /// A workshop that stops when the run does.
-    pub(crate) fn new(phases: Phases) -> Result<Self, Failure> {
-        let engine = Engine::new(&EngineConfig::default()).map_err(|error| Failure::of(&error))?;
+    /// A workshop that stops when the run does, and keeps compiled code below the log's folder.
+    pub(crate) fn new(phases: Phases, log: &Path) -> Result<Self, Failure> {
+        let config = EngineConfig { cache: Some(log.join(CACHE)), ..EngineConfig::default() };
+        let engine = Engine::new(&config).map_err(|error| Failure::of(&error))?;
         if let Allocation::OnDemand { why } = engine.allocation() {
             tracing::info!(why, "instances have no pool");
         }
@@ -86,6 +90,7 @@ pub(crate) fn consumer(spec: &ConsumerSpec, ready: Ready, dispatcher: &Dispatche
         topics: spec.topics.clone(),
         invoke: Arc::new(ready) as Arc<dyn Invoke>,
         seat,
+        pace: dispatcher.pace(&spec.name, spec.rate),
         health: Health::new(),
         retired: watch::Sender::new(false),
     }

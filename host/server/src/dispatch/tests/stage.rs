@@ -88,12 +88,14 @@ pub(super) struct Wanted {
     pub(super) policy: GroupPolicy,
     /// So many different failures in a row pause it.
     pub(super) failures_max: usize,
+    /// Messages a second.
+    pub(super) rate: Option<f64>,
 }
 
 impl Default for Wanted {
     fn default() -> Self {
         let policy = GroupPolicy::default();
-        Self { concurrency: 8, topics: vec!["t"], policy, failures_max: 20 }
+        Self { concurrency: 8, topics: vec!["t"], policy, failures_max: 20, rate: None }
     }
 }
 
@@ -152,15 +154,26 @@ impl Stage {
 }
 
 fn add(dispatcher: &Dispatcher, script: Script, wanted: &Wanted, topics: Vec<Topic>) {
+    add_named(dispatcher, "c", script, wanted, topics);
+}
+
+fn add_named(
+    dispatcher: &Dispatcher,
+    name: &str,
+    script: Script,
+    wanted: &Wanted,
+    topics: Vec<Topic>,
+) {
     let concurrency = NonZeroUsize::new(wanted.concurrency).unwrap();
     dispatcher.add(Consumer {
-        name: "c".into(),
+        name: name.into(),
         group: Group::work_queue(),
         start: Start::Earliest,
         policy: wanted.policy.clone(),
         topics,
         invoke: Arc::new(script),
-        seat: dispatcher.seat("c", concurrency),
+        seat: dispatcher.seat(name, concurrency),
+        pace: dispatcher.pace(name, wanted.rate),
         health: Health::guarded(wanted.failures_max),
         retired: tokio::sync::watch::Sender::new(false),
     });
@@ -186,6 +199,44 @@ impl Run {
     pub(super) fn swap(&self, script: Script, concurrency: usize) {
         let wanted = Wanted { concurrency, ..Wanted::default() };
         add(&self.dispatcher, script, &wanted, vec![Topic::new("t").unwrap()]);
+    }
+
+    /// Another consumer of a topic of its own.
+    pub(super) async fn add_other(&self, name: &str, on: &str, script: Script) {
+        let (topic, group) = (Topic::new(on).unwrap(), Group::work_queue());
+        let (policy, start) = (GroupPolicy::default(), Start::Earliest);
+        let spec = GroupSpec { topic: topic.clone(), group, policy, start };
+        self.log.declare_groups(vec![spec]).await.unwrap();
+        add_named(&self.dispatcher, name, script, &Wanted::default(), vec![topic]);
+    }
+
+    /// Reads events from now on, so that they hold up nobody; all deliveries once the run has ended.
+    pub(super) fn read_on(&mut self) -> tokio::task::JoinHandle<Vec<Delivered>> {
+        let mut events = std::mem::replace(&mut self.events, mpsc::channel(1).1);
+        tokio::spawn(async move {
+            let mut delivered = Vec::new();
+            while let Some(event) = events.recv().await {
+                if let Event::Delivered(one) = event {
+                    delivered.push(*one);
+                }
+            }
+            delivered
+        })
+    }
+
+    /// Returns when the topic has nothing left to settle.
+    pub(super) async fn until_empty(&self, topic: &str) {
+        let topic = Topic::new(topic).unwrap();
+        while self.log.topic(&topic).await.unwrap().is_some_and(|state| state.counts.lag() > 0) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// The same of a consumer of two topics, with a rate.
+    pub(super) fn swap_both(&self, script: Script, rate: f64) {
+        let wanted = Wanted { rate: Some(rate), ..Wanted::default() };
+        let topics = ["t", "u"].map(|topic| Topic::new(topic).unwrap());
+        add(&self.dispatcher, script, &wanted, topics.into());
     }
 
     /// Returns when the topic has nothing left to settle and no permit is held.
