@@ -138,14 +138,21 @@ pub struct Component(Arc<Inner>);
 struct Inner {
     pre: GuestPre<StoreData>,
     report: Report,
+    was_cached: bool,
 }
 
 impl Component {
     /// Compiles and checks. Takes long (80 ms for a small Rust guest, seconds for Python) and
-    /// uses all cores: not for an async thread, see [`Component::load_file`].
+    /// uses all cores, unless the engine's cache has it: not for an async thread, see
+    /// [`Component::load_file`].
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self, CheckError> {
         check_kind(bytes)?;
-        let code = compile(engine, bytes)?;
+        let cached = engine.cache().and_then(|cache| cache.get(engine.wasm(), bytes));
+        let was_cached = cached.is_some();
+        let code = match cached {
+            Some(code) => code,
+            None => compile(engine, bytes)?,
+        };
         shape::check(engine.wasm(), &code.component_type())?;
         let report = report::report(&code, digest(bytes), bytes.len() as u64, shape::STANDARD);
         let missing: Vec<_> = report.imports.iter().filter(|i| !i.satisfied).cloned().collect();
@@ -161,7 +168,11 @@ impl Component {
         // Now, so that the first delivery does not pay for it.
         code.initialize_copy_on_write_image()
             .map_err(|error| CheckError::Invalid { why: chain(&error) })?;
-        Ok(Self(Arc::new(Inner { pre, report })))
+        // Only what runs: nobody looks for the rest again.
+        if let (Some(cache), false) = (engine.cache(), was_cached) {
+            cache.put(bytes, &code);
+        }
+        Ok(Self(Arc::new(Inner { pre, report, was_cached })))
     }
 
     /// Reads, compiles and checks on a thread of its own. When this is dropped the thread goes
@@ -203,6 +214,12 @@ impl Component {
     #[must_use]
     pub fn short_digest(&self) -> &str {
         &self.0.report.digest[..8]
+    }
+
+    /// Whether it was compiled before.
+    #[must_use]
+    pub fn was_cached(&self) -> bool {
+        self.0.was_cached
     }
 
     /// What there is to say about it.
@@ -272,7 +289,11 @@ fn chain(error: &wasmtime::Error) -> String {
 /// SHA-256, hexadecimal.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hex(&Sha256::digest(bytes))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
         // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex

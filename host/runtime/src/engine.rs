@@ -4,8 +4,10 @@
 //! agree. Owns the linker with everything a guest may import, and the epoch ticker.
 
 use crate::bindings;
+use crate::cache::Cache;
 use crate::store::StoreData;
 use crate::ticker::{Running, Ticker};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wasmtime::component::Linker;
@@ -32,11 +34,13 @@ pub struct EngineConfig {
     pub instances_max: u32,
     /// Whether instances live in a pool made beforehand; without, each is mapped anew.
     pub pooling: bool,
+    /// A folder for compiled code, of this user alone; without, everything is compiled anew.
+    pub cache: Option<PathBuf>,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { instances_max: 1_000, pooling: true }
+        Self { instances_max: 1_000, pooling: true, cache: None }
     }
 }
 
@@ -67,6 +71,7 @@ struct Inner {
     ticker: Ticker,
     allocation: Allocation,
     instances_max: u32,
+    cache: Option<Cache>,
     /// Warm instances that wait for a message, over all consumers.
     idle: AtomicUsize,
 }
@@ -80,7 +85,9 @@ impl Engine {
         let ticker = Ticker::start(wasm.weak()).map_err(|error| EngineError(error.to_string()))?;
         let instances_max = config.instances_max;
         let idle = AtomicUsize::new(0);
-        Ok(Self(Arc::new(Inner { wasm, linker, ticker, allocation, instances_max, idle })))
+        let cache = config.cache.as_ref().map(|folder| Cache::new(folder, &wasm));
+        let inner = Inner { wasm, linker, ticker, allocation, instances_max, cache, idle };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// Where instances live.
@@ -99,6 +106,10 @@ impl Engine {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.0.ticker.is_asleep()
+    }
+
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.0.cache.as_ref()
     }
 
     pub(crate) fn wasm(&self) -> &wasmtime::Engine {

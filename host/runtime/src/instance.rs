@@ -144,7 +144,8 @@ mod tests {
 
     /// One whose guest keeps this many clients.
     fn with_clients(count: u32) -> Instance {
-        let engine = Engine::new(&EngineConfig { instances_max: 1, pooling: false }).unwrap();
+        let engine =
+            Engine::new(&EngineConfig { instances_max: 1, pooling: false, cache: None }).unwrap();
         let limits = Limits { resources: 100, ..Limits::default() };
         let (grants, sends) = (Grants::default(), SendMode::WithAck);
         let settings = Arc::new(Settings { limits, grants, sends });

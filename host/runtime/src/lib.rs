@@ -9,6 +9,7 @@
 //! A guest never ends the host: it cannot make it panic, wait without end, or grow.
 
 mod bindings;
+mod cache;
 mod classify;
 mod component;
 mod consumer;

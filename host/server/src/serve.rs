@@ -123,7 +123,7 @@ async fn serve(
     let mut keeper = Keeper {
         log: Arc::clone(log),
         folder: options.log.clone(),
-        workshop: Workshop::new(phases.clone())?,
+        workshop: Workshop::new(phases.clone(), &options.log)?,
         stage,
         desk: Arc::clone(&desk),
         phases: phases.clone(),

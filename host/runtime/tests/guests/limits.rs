@@ -79,7 +79,8 @@ async fn an_oversize_body_is_refused_by_send_and_not_a_trap() {
 #[tokio::test]
 async fn more_instances_than_the_pool_has_is_no_fault_of_the_message() {
     use windlass_runtime::{Component, Consumer, Delivery, Engine, EngineConfig, Stop};
-    let engine = Engine::new(&EngineConfig { instances_max: 1, pooling: true }).unwrap();
+    let engine =
+        Engine::new(&EngineConfig { instances_max: 1, pooling: true, cache: None }).unwrap();
     let component = Component::load(&engine, &crate::support::bytes("poison")).unwrap();
     let consumer = Consumer::new(&engine, &component, config()).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<Stop>();

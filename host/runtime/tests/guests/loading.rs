@@ -1,8 +1,8 @@
 //! Components are checked whole when loaded: each way to be wrong has a sentence of its own.
 
 use crate::binary::{exporting, renamed};
-use crate::support::{ENGINE, bytes, config, guest, path};
-use windlass_runtime::{CheckError, Component, Consumer};
+use crate::support::{ENGINE, bytes, config, deliver, guest, message, path};
+use windlass_runtime::{CheckError, Component, Consumer, Engine, EngineConfig};
 
 fn refused(bytes: &[u8]) -> CheckError {
     match Component::load(&ENGINE, bytes) {
@@ -125,4 +125,25 @@ async fn a_file_is_loaded_off_the_async_threads() {
     assert!(Component::load_file(&ENGINE, &path("echo")).await.is_ok());
     let missing = Component::load_file(&ENGINE, "no/such/file.wasm".as_ref()).await.err().unwrap();
     assert!(missing.to_string().contains("no/such/file.wasm"), "{missing}");
+}
+
+#[tokio::test]
+async fn a_component_that_was_compiled_before_runs_as_well_and_starts_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Some(folder.path().join("cache"));
+    let code = bytes("poison");
+    let load = || {
+        let config = EngineConfig { instances_max: 4, pooling: true, cache: cache.clone() };
+        let engine = Engine::new(&config).unwrap();
+        let component = Component::load(&engine, &code).unwrap();
+        (engine, component)
+    };
+    let (_, first) = load();
+    let (engine, again) = load();
+    assert_eq!((first.was_cached(), again.was_cached()), (false, true));
+    assert_eq!(first.report().imports.len(), again.report().imports.len());
+    let consumer = Consumer::new(&engine, &again, config()).unwrap();
+    for (way, expected) in [("ok", "ok"), ("panic", "trapped"), ("sends:3", "ok")] {
+        assert_eq!(deliver(&consumer, message(way)).await.outcome.name(), expected);
+    }
 }

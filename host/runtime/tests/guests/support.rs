@@ -14,8 +14,9 @@ use windlass_runtime::{
     SendRefused,
 };
 
-pub(crate) static ENGINE: LazyLock<Engine> =
-    LazyLock::new(|| Engine::new(&EngineConfig { instances_max: 100, pooling: true }).unwrap());
+pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+    Engine::new(&EngineConfig { instances_max: 100, pooling: true, cache: None }).unwrap()
+});
 
 /// The file of a guest.
 pub(crate) fn path(guest: &str) -> PathBuf {

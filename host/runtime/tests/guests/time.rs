@@ -35,7 +35,8 @@ fn eventually(what: &str, state: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn the_ticker_sleeps_when_nothing_runs_and_wakes_again() {
-    let engine = Engine::new(&EngineConfig { instances_max: 4, pooling: true }).unwrap();
+    let engine =
+        Engine::new(&EngineConfig { instances_max: 4, pooling: true, cache: None }).unwrap();
     let component = Component::load(&engine, &bytes("poison")).unwrap();
     let mut config = config();
     config.limits.cpu = Duration::from_millis(50);
@@ -48,7 +49,8 @@ async fn the_ticker_sleeps_when_nothing_runs_and_wakes_again() {
 
 #[tokio::test]
 async fn without_a_pool_guests_run_as_well() {
-    let engine = Engine::new(&EngineConfig { instances_max: 4, pooling: false }).unwrap();
+    let engine =
+        Engine::new(&EngineConfig { instances_max: 4, pooling: false, cache: None }).unwrap();
     assert_eq!(*engine.allocation(), Allocation::OnDemand { why: "switched off".into() });
     let component = Component::load(&engine, &bytes("poison")).unwrap();
     let mut config = config();

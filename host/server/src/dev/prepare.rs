@@ -38,7 +38,7 @@ pub(super) async fn prepare(
     phases: &Phases,
 ) -> Result<Option<Prepared>, Failure> {
     let manifest = &project.manifest;
-    let workshop = Workshop::new(phases.clone())?;
+    let workshop = Workshop::new(phases.clone(), &project.log)?;
     let all: Vec<&ConsumerSpec> = manifest.consumers.iter().collect();
     let words = |consumer: &ConsumerSpec, command: &str| {
         ui.note(&format!("building {}: {}", consumer.name, cli::clean(command)));

@@ -7,6 +7,7 @@ use super::super::failure::Failure;
 use super::super::manifest::read_text;
 use crate::deploy::{Wanted, components};
 use crate::manifest::{Config, Manifest, ManifestError, consumers};
+use crate::stage::CACHE;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use windlass_core::{Group, Topic};
@@ -96,7 +97,8 @@ impl Source {
 
     /// Compiles and checks every component, under its consumer's limits.
     pub(super) fn check(&self, wanted: &[Wanted], log: &Path) -> Result<(), Failure> {
-        let config = EngineConfig { pooling: false, ..EngineConfig::default() };
+        // As a server has it, which then finds compiled what was compiled here.
+        let config = EngineConfig { cache: Some(log.join(CACHE)), ..EngineConfig::default() };
         let engine = Engine::new(&config).map_err(|error| Failure::of(&error))?;
         let mut compiled: BTreeMap<&Path, Component> = BTreeMap::new();
         let configs = wanted.iter().map(|one| (one.config.clone(), components::name(&one.digest)));
