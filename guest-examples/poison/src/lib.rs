@@ -26,8 +26,13 @@
 //! | `send-denied` | sends to `denied`, for which it has no grant; returns what `send` answered |
 //! | `send-denied-ok`, `send-denied-panic` | the same, but ignores the answer and returns `ok`, or panics |
 //! | `too-many-sends` | sends 1,000 messages to `poison/out`, ignores the answers and returns `ok` |
+//! | `endless-sends` | sends for ever, whatever is answered |
+//! | `endless-output` | prints for ever |
 //! | `big-send` | sends 64 messages of 256 KiB, ignores the answers and returns `ok` |
 //! | `oversize` | sends one message of 2 MiB; returns what `send` answered |
+//! | `send-bytes:N` | sends one message of N bytes; returns what `send` answered |
+//! | `pairs:N` | sends one message with N pairs of metadata; returns what `send` answered |
+//! | `send-after:MS` | sleeps for so many milliseconds, then sends one message and returns what `send` answered |
 //! | `key` | sends with metadata `windlass-key`; returns what `send` answered |
 //! | `meta:NAME=VALUE` | sends with this metadata; returns what `send` answered |
 //! | `disconnected` | sends through a client it has given up; returns what `send` answered |
@@ -94,6 +99,12 @@ fn plain(way: &str, message: &Message) -> Answer {
         "send-denied-ok" => send(DENIED).or(Ok(())),
         "send-denied-panic" => panic!("panicked over {:?}", send(DENIED)),
         "too-many-sends" => send_ignoring(1_000, b"one of 1,000"),
+        "endless-sends" => loop {
+            let _ = send(OUT);
+        },
+        "endless-output" => loop {
+            print_much()?;
+        },
         "big-send" => send_ignoring(64, &vec![b'x'; 256 << 10]),
         "oversize" => send_to(OUT, outgoing(&vec![b'x'; 2 << 20])),
         "key" => send_with("windlass-key", "poison"),
@@ -116,6 +127,21 @@ fn with_argument(way: &str, argument: &str) -> Answer {
         "sleep" => {
             std::thread::sleep(Duration::from_millis(number(argument)?));
             Ok(())
+        }
+        "send-bytes" => {
+            let length = usize::try_from(number(argument)?).unwrap_or(usize::MAX);
+            send_to(OUT, outgoing(&vec![b'x'; length]))
+        }
+        "pairs" => {
+            let message = outgoing(b"sent by poison");
+            for pair in 0..number(argument)? {
+                message.add_metadata(&format!("key-{pair}"), "value");
+            }
+            send_to(OUT, message)
+        }
+        "send-after" => {
+            std::thread::sleep(Duration::from_millis(number(argument)?));
+            send(OUT)
         }
         "send" => send(argument),
         "sends" => (0..number(argument)?).try_for_each(|_| send(OUT)),

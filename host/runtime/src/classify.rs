@@ -5,7 +5,7 @@
 
 use crate::bindings::GuestError;
 use crate::delivery::Stop;
-use crate::store::{Facts, LastWord, Stopped, too_many_resources};
+use crate::store::{Facts, LastWord, Stopped, too_many_resources, too_much_in_a_call};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -49,6 +49,10 @@ pub(crate) fn ending(
     }
     if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
         return Ending::TooMuch(too_many_resources(limits));
+    }
+    // wasmtime has no type for it.
+    if error.root_cause().to_string().contains("fuel allocated for hostcalls") {
+        return Ending::TooMuch(too_much_in_a_call());
     }
     Ending::Trapped(trap_text(&error, &last_words()))
 }

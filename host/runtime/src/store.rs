@@ -144,6 +144,10 @@ pub(crate) fn too_many_resources(limits: &Limits) -> String {
     format!("it held more than {} resources at a time (limits.resources)", limits.resources)
 }
 
+pub(crate) fn too_much_in_a_call() -> String {
+    format!("it handed over more than {CALL_BYTES_MAX} bytes in one call of the host")
+}
+
 fn wasi(settings: &Settings, capture: &Capture) -> WasiCtx {
     let mut builder = WasiCtx::builder();
     builder

@@ -5,6 +5,10 @@ fn module(code: &[u8], memory: bool) -> Vec<u8> {
     let mut module = b"\0asm\x01\0\0\0".to_vec();
     module.extend(section(1, &[1, 0x60, 0, 0]));
     module.extend(section(3, &[1, 0]));
+    if tables(code) {
+        // One of functions, with a place and no maximum.
+        module.extend(section(4, &[1, 0x70, 0, 1]));
+    }
     if memory {
         module.extend(section(5, &[1, 0, 1]));
     }
@@ -21,6 +25,19 @@ pub(crate) const TRAPS: &[u8] = &[0x00];
 pub(crate) const LOOPS: &[u8] = &[0x03, 0x40, 0x0c, 0x00, 0x0b];
 /// `(drop (memory.grow (i32.const 8191)))`: half a gibibyte.
 pub(crate) const ALLOCATES: &[u8] = &[0x41, 0xff, 0x3f, 0x40, 0x00, 0x1a];
+
+/// `(if (i32.eq (memory.grow (i32.const 600)) (i32.const -1)) (then unreachable))`: 37.5 MiB.
+pub(crate) const TAKES_MEMORY: &[u8] =
+    &[0x41, 0xd8, 0x04, 0x40, 0x00, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00, 0x0b];
+/// The same of `(table.grow 0 (ref.null func) (i32.const 10_000_000))`.
+pub(crate) const TAKES_TABLE: &[u8] = &[
+    0xd0, 0x70, 0x41, 0x80, 0xad, 0xe2, 0x04, 0xfc, 0x0f, 0x00, 0x41, 0x7f, 0x46, 0x04, 0x40, 0x00,
+    0x0b,
+];
+
+fn tables(code: &[u8]) -> bool {
+    code == TAKES_TABLE
+}
 
 fn leb(mut n: usize) -> Vec<u8> {
     let mut bytes = vec![];
@@ -43,7 +60,7 @@ fn section(id: u8, body: &[u8]) -> Vec<u8> {
 pub(crate) fn with_start(component: &[u8], code: &[u8]) -> Vec<u8> {
     let modules = core_modules(component);
     let mut bytes = component.to_vec();
-    bytes.extend(section(1, &module(code, code == ALLOCATES)));
+    bytes.extend(section(1, &module(code, code == ALLOCATES || code == TAKES_MEMORY)));
     bytes.extend(section(2, &[&[1, 0x00][..], &leb(modules), &[0]].concat()));
     bytes
 }

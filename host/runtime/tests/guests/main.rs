@@ -5,6 +5,7 @@
 
 mod answers;
 mod binary;
+mod hostile;
 mod limits;
 mod loading;
 mod sending;
