@@ -41,7 +41,7 @@ fn a_log_that_is_well_is_told_with_its_settings() {
     let told = doctor(&project, 0);
     assert_eq!((&told["ok"], abouts(&told)), (&json!(true), vec![]), "{told:#}");
     let file = &told["file"];
-    assert_eq!((&file["schema"], &file["journal_mode"]), (&json!(6), &Value::Null), "{file}");
+    assert_eq!((&file["schema"], &file["journal_mode"]), (&json!(7), &Value::Null), "{file}");
     assert_eq!((&file["synchronous"], &file["auto_vacuum"]), (&json!("full"), &json!(true)));
     assert_eq!((&file["page_bytes"], &file["wal_cap_bytes"]), (&json!(4_096), &json!(64 << 20)));
     assert!(file["sqlite"].as_str().unwrap() >= "3.51.3", "{file}");

@@ -116,7 +116,9 @@ fn not_in(folder: &Path) -> Failure {
     if below.join(FILE_NAME).is_file() {
         failure.next(format!("--log {}", shell(&below.display().to_string())))
     } else {
-        failure.next("start one by `windlass dev PATH`, or name another by `--log DIR`")
+        failure.next(
+            "start one by `windlass serve` or `windlass dev PATH`, or name another by `--log DIR`",
+        )
     }
 }
 
@@ -129,7 +131,9 @@ fn find(here: &Path) -> Result<PathBuf, Failure> {
                 "looked for `{FOLDER}/{FILE_NAME}` in `{}` and its parents",
                 here.display()
             ))
-            .next("start one by `windlass dev PATH`, or name one by `--log DIR`")
+            .next(
+                "start one by `windlass serve` or `windlass dev PATH`, or name one by `--log DIR`",
+            )
     })
 }
 

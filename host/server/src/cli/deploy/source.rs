@@ -35,7 +35,8 @@ impl Source {
             let name = name.map(str::to_owned).or(stem).unwrap_or_default();
             (None, vec![(Config::named(&name), path.to_owned())])
         } else if name.is_some() {
-            return Err(Failure::usage("--name is of a component, and this is a manifest"));
+            return Err(Failure::usage("--name is of a component, and this is a manifest")
+                .next("the manifest names its consumers by `name`"));
         } else {
             let (file, text) = read_text(path)?;
             let manifest = Manifest::parse(&file, &text)?;
