@@ -24,10 +24,7 @@ fn resident() -> u64 {
 }
 
 fn sends(invocation: &Invocation) -> usize {
-    match &invocation.outcome {
-        Outcome::Done { sends } => sends.len(),
-        _ => 0,
-    }
+    if let Outcome::Done { sends } = &invocation.outcome { sends.len() } else { 0 }
 }
 
 #[tokio::test]
