@@ -30,7 +30,6 @@ use crate::api::{
     Settlement, Start,
 };
 use crate::clock::{Clock, LogTime, offset_after_boot};
-use crate::deployments::{Change, Deployed, Deployments, Revision, Told};
 use crate::error::LogError;
 use crate::health::{ClockHealth, Health, Recount};
 use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
@@ -207,33 +206,6 @@ impl MessageLog for MemoryLog {
 
     fn now(&self) -> Timestamp {
         self.time.now()
-    }
-}
-
-#[async_trait]
-impl Deployments for MemoryLog {
-    async fn deployed(&self) -> Result<Deployed, LogError> {
-        self.act(|state, _, _| state.catalog.deployed())
-    }
-
-    async fn deployed_version(&self) -> Result<u64, LogError> {
-        self.act(|state, _, _| state.catalog.version())
-    }
-
-    async fn revisions(&self, consumer: &str) -> Result<Vec<Revision>, LogError> {
-        self.act(|state, _, _| state.catalog.revisions(consumer))
-    }
-
-    async fn deploy(&self, seen: u64, changes: Vec<Change>) -> Result<Option<u64>, LogError> {
-        self.act(|state, at, _| state.catalog.deploy(seen, changes, at.wall_ms))
-    }
-
-    async fn tell_deployment(&self, consumer: &str, told: Told) -> Result<(), LogError> {
-        self.act(|state, _, _| state.catalog.tell(consumer, told))
-    }
-
-    async fn tell_taken(&self, version: u64) -> Result<(), LogError> {
-        self.act(|state, _, _| state.catalog.take_up(version))
     }
 }
 

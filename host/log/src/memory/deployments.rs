@@ -1,6 +1,11 @@
 //! Deployments as values.
 
-use crate::deployments::{Change, Deployed, Deployment, REVISIONS_KEPT, Revision, Told};
+use super::MemoryLog;
+use crate::deployments::{
+    Change, Deployed, Deployment, Deployments, REVISIONS_KEPT, Revision, Told,
+};
+use crate::error::LogError;
+use async_trait::async_trait;
 use std::collections::BTreeMap;
 
 /// All revisions, and which of them serve.
@@ -93,5 +98,32 @@ impl Catalog {
         if let Some(serving) = self.serving.get_mut(consumer) {
             serving.told = Some(told);
         }
+    }
+}
+
+#[async_trait]
+impl Deployments for MemoryLog {
+    async fn deployed(&self) -> Result<Deployed, LogError> {
+        self.act(|state, _, _| state.catalog.deployed())
+    }
+
+    async fn deployed_version(&self) -> Result<u64, LogError> {
+        self.act(|state, _, _| state.catalog.version())
+    }
+
+    async fn revisions(&self, consumer: &str) -> Result<Vec<Revision>, LogError> {
+        self.act(|state, _, _| state.catalog.revisions(consumer))
+    }
+
+    async fn deploy(&self, seen: u64, changes: Vec<Change>) -> Result<Option<u64>, LogError> {
+        self.act(|state, at, _| state.catalog.deploy(seen, changes, at.wall_ms))
+    }
+
+    async fn tell_deployment(&self, consumer: &str, told: Told) -> Result<(), LogError> {
+        self.act(|state, _, _| state.catalog.tell(consumer, told))
+    }
+
+    async fn tell_taken(&self, version: u64) -> Result<(), LogError> {
+        self.act(|state, _, _| state.catalog.take_up(version))
     }
 }
