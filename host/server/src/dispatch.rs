@@ -168,6 +168,15 @@ impl Dispatcher {
         }
     }
 
+    /// The same for a consumer that runs on this revision, and for no other.
+    pub(crate) fn retire_revision(&self, name: &str, revision: &str) {
+        let meant =
+            |one: &mut Arc<Consumer>| &*one.name == name && one.invoke.revision() == revision;
+        for retired in locked(&self.running).extract_if(.., meant) {
+            retired.retired.send_replace(true);
+        }
+    }
+
     /// A place among the permits for a consumer of this name: the one that a running one has, if
     /// one does, so that both together keep to the maximum.
     pub(crate) fn seat(&self, name: &str, max: NonZeroUsize) -> Seat {

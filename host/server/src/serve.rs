@@ -186,9 +186,7 @@ async fn write_down(writing: Writing) {
     loop {
         desk.news.notified().await;
         for given_up in desk.take_given_up() {
-            // At once: each message more would be one more that fails.
-            dispatcher.retire(&given_up.consumer);
-            while let Err(error) = roll_back(&log, &given_up, &events).await {
+            while let Err(error) = roll_back(&log, &given_up, &dispatcher, &events).await {
                 tracing::debug!(%error, consumer = given_up.consumer, "not rolled back yet");
                 tokio::time::sleep(AGAIN).await;
             }
@@ -214,8 +212,13 @@ async fn tell_all(log: &DynLog, desk: &Desk) -> bool {
 }
 
 /// Lets the revision before serve again, and keeps why.
-async fn roll_back(log: &DynLog, given_up: &GivenUp, events: &Events) -> Result<(), LogError> {
-    let GivenUp { consumer, revision, why } = given_up;
+async fn roll_back(
+    log: &DynLog,
+    given_up: &GivenUp,
+    dispatcher: &Dispatcher,
+    events: &Events,
+) -> Result<(), LogError> {
+    let GivenUp { consumer, revision, label, why } = given_up;
     loop {
         let deployed: Deployed = log.deployed().await?;
         let serving = deployed.find(consumer).map(|one| &one.revision);
@@ -224,6 +227,9 @@ async fn roll_back(log: &DynLog, given_up: &GivenUp, events: &Events) -> Result<
             return Ok(());
         };
         let Some(to) = earlier(log, serving).await? else { return Ok(()) };
+        // Before it is written: each message more would be one more that fails. What has taken its
+        // place meanwhile goes on.
+        dispatcher.retire_revision(consumer, label);
         let failed = Some(why.clone());
         let change = Change::Return { consumer: consumer.clone(), to: to.number, failed };
         if log.deploy(deployed.version, vec![change]).await?.is_some() {

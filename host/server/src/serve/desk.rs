@@ -33,6 +33,8 @@ pub(super) struct GivenUp {
     pub consumer: String,
     /// The revision.
     pub revision: u64,
+    /// The same as deliveries name it.
+    pub label: String,
     /// Why.
     pub why: String,
 }
@@ -115,6 +117,16 @@ impl Desk {
         self.news.notify_one();
     }
 
+    /// A consumer runs on this revision, whether it began to just now or did all the time.
+    pub(super) fn runs(&self, consumer: &str, revision: u64) {
+        self.of(consumer, |one| {
+            let claims = matches!(one.told.state.as_str(), state::SERVING | state::WAITING);
+            if one.told.revision == revision && !claims {
+                one.state(state::SERVING, String::new());
+            }
+        });
+    }
+
     /// These are deployed and no others.
     pub(super) fn keep(&self, consumers: &BTreeSet<&str>) {
         let mut inner = self.lock();
@@ -186,7 +198,8 @@ impl Desk {
         let why =
             if delivered.text.is_empty() { why } else { format!("{why}: {}", delivered.text) };
         let consumer = delivered.consumer.to_string();
-        let given_up = GivenUp { consumer, revision: one.told.revision, why };
+        let (revision, label) = (one.told.revision, one.label.clone());
+        let given_up = GivenUp { consumer, revision, label, why };
         inner.given_up.push(given_up);
         self.news.notify_one();
     }
@@ -329,6 +342,20 @@ mod tests {
         assert_eq!((states(&desk), desk.take_given_up()), (vec![], vec![]));
         desk.stop_all();
         assert_eq!(states(&desk), [(2, "stopped".to_owned(), true)]);
+    }
+
+    #[test]
+    fn what_goes_on_after_a_later_revision_failed_is_told_to_serve() {
+        let desk = Desk::default();
+        desk.expect(expected(1, true), "1-ab".to_owned());
+        desk.learn(&serving("1-ab"));
+        desk.set("c", 2, state::FAILED, "broken".to_owned());
+        desk.runs("c", 1);
+        assert_eq!(states(&desk), [(2, "failed".to_owned(), false)]);
+        // Rolled back: it runs already, and nobody tells that it begins to.
+        desk.expect(expected(1, true), "1-ab".to_owned());
+        desk.runs("c", 1);
+        assert_eq!(states(&desk), [(1, "serving".to_owned(), true)]);
     }
 
     #[test]

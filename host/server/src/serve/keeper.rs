@@ -107,6 +107,11 @@ impl Keeper {
         let consumers: Vec<ConsumerSpec> = wanted.into_iter().chain(staying).collect();
         let wish = Wish { consumers: &consumers, resting: &resting, topics: None };
         wrong.extend(self.stage.activate(&wish, &self.workshop, loaded, false).await);
+        for spec in &consumers {
+            if let Some(number) = self.stage.spec(&spec.name).and_then(|runs| runs.revision) {
+                self.desk.runs(&spec.name, number);
+            }
+        }
         for (subject, failure) in wrong {
             self.failed(deployed, &subject, &failure);
             self.stage.problem(subject, failure).await;
