@@ -63,17 +63,20 @@ impl Cache {
         self.folder.join(format!("{}-{}.{ENDING}", hex(&component[..16]), hex(&self.engine[..8])))
     }
 
-    /// What `bytes` were compiled to before, if that is there and whole.
-    pub(crate) fn get(&self, engine: &wasmtime::Engine, bytes: &[u8]) -> Option<Component> {
-        let component: [u8; DIGEST] = Sha256::digest(bytes).into();
-        let path = self.path(&component);
+    /// What the component of this digest was compiled to before, if that is there and whole.
+    pub(crate) fn get(
+        &self,
+        engine: &wasmtime::Engine,
+        component: &[u8; DIGEST],
+    ) -> Option<Component> {
+        let path = self.path(component);
         let entry = self.read(&path).inspect_err(|error| {
             if error.kind() != io::ErrorKind::NotFound {
                 tracing::warn!(path = %path.display(), %error, "compiled code is not used");
             }
         });
         let entry = entry.ok()?;
-        let code = self.code(&entry, &component)?;
+        let code = self.code(&entry, component)?;
         // SAFETY: what is not wasmtime's own output could do anything. This is: the file and its
         // folder can be written by this user alone, and `put` writes nothing else there under this
         // magic; that it came through whole, for this component and this engine, was checked.
@@ -112,12 +115,11 @@ impl Cache {
         [&MAGIC[..], component, &self.engine, sum].concat()
     }
 
-    /// Keeps what `bytes` were compiled to. Where that fails nothing is kept, which is told and does
-    /// no harm.
-    pub(crate) fn put(&self, bytes: &[u8], code: &Component) {
-        let component: [u8; DIGEST] = Sha256::digest(bytes).into();
+    /// Keeps what the component of this digest was compiled to. Where that fails nothing is kept,
+    /// which is told and does no harm.
+    pub(crate) fn put(&self, component: &[u8; DIGEST], code: &Component) {
         let kept = code.serialize().map_err(io::Error::other);
-        let kept = kept.and_then(|code| self.write(&component, &code));
+        let kept = kept.and_then(|code| self.write(component, &code));
         if let Err(error) = kept {
             let folder = self.folder.display();
             tracing::warn!(%folder, %error, "compiled code is not kept");
@@ -192,6 +194,10 @@ mod tests {
         paths
     }
 
+    fn of(bytes: &[u8]) -> [u8; DIGEST] {
+        Sha256::digest(bytes).into()
+    }
+
     /// A component that differs from others by `mark` (a custom section).
     fn marked(mark: u8) -> Vec<u8> {
         [EMPTY, &[0, 3, 1, b'm', mark]].concat()
@@ -203,12 +209,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path(), &engine);
         let [one, other] = [marked(1), marked(2)];
-        assert!(cache.get(&engine, &one).is_none());
+        assert!(cache.get(&engine, &of(&one)).is_none());
         for bytes in [&one, &other] {
-            cache.put(bytes, &Component::from_binary(&engine, bytes).unwrap());
-            assert!(cache.get(&engine, bytes).is_some());
+            cache.put(&of(bytes), &Component::from_binary(&engine, bytes).unwrap());
+            assert!(cache.get(&engine, &of(bytes)).is_some());
         }
-        let path = |bytes: &[u8]| cache.path(&Sha256::digest(bytes).into());
+        let path = |bytes: &[u8]| cache.path(&of(bytes));
         let whole = fs::read(path(&one)).unwrap();
         let spoilt = |at: usize| {
             let mut entry = whole.clone();
@@ -231,14 +237,14 @@ mod tests {
             ("code without a head", whole[HEAD..].to_vec()),
         ] {
             fs::write(path(&one), entry).unwrap();
-            assert!(cache.get(&engine, &one).is_none(), "{what}");
+            assert!(cache.get(&engine, &of(&one)).is_none(), "{what}");
         }
-        cache.put(&one, &Component::from_binary(&engine, &one).unwrap());
-        assert!(cache.get(&engine, &one).is_some(), "written anew");
+        cache.put(&of(&one), &Component::from_binary(&engine, &one).unwrap());
+        assert!(cache.get(&engine, &of(&one)).is_some(), "written anew");
         let mut config = wasmtime::Config::new();
         config.epoch_interruption(true);
         let differs = wasmtime::Engine::new(&config).unwrap();
-        assert!(Cache::new(&cache.folder, &differs).get(&differs, &one).is_none());
+        assert!(Cache::new(&cache.folder, &differs).get(&differs, &of(&one)).is_none());
         assert_eq!(entries(&cache).len(), 2, "nothing is left of writing");
     }
 
@@ -247,14 +253,14 @@ mod tests {
         let engine = wasmtime::Engine::default();
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path(), &engine);
-        cache.put(EMPTY, &Component::from_binary(&engine, EMPTY).unwrap());
+        cache.put(&of(EMPTY), &Component::from_binary(&engine, EMPTY).unwrap());
         let entry = entries(&cache).remove(0);
         for (path, loose, tight) in [(&entry, 0o666, 0o600), (&cache.folder, 0o777, 0o700)] {
             let allow = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
             allow(loose);
-            assert!(cache.get(&engine, EMPTY).is_none(), "{}", path.display());
+            assert!(cache.get(&engine, &of(EMPTY)).is_none(), "{}", path.display());
             allow(tight);
-            assert!(cache.get(&engine, EMPTY).is_some());
+            assert!(cache.get(&engine, &of(EMPTY)).is_some());
         }
     }
 
@@ -264,8 +270,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("cache"), "a file").unwrap();
         let cache = cache(folder.path(), &engine);
-        cache.put(EMPTY, &Component::from_binary(&engine, EMPTY).unwrap());
-        assert!(cache.get(&engine, EMPTY).is_none());
+        cache.put(&of(EMPTY), &Component::from_binary(&engine, EMPTY).unwrap());
+        assert!(cache.get(&engine, &of(EMPTY)).is_none());
     }
 
     #[test]
@@ -275,17 +281,17 @@ mod tests {
         let mut cache = cache(folder.path(), &engine);
         for mark in 1..=3 {
             let bytes = marked(mark);
-            cache.put(&bytes, &Component::from_binary(&engine, &bytes).unwrap());
-            let path = cache.path(&Sha256::digest(&bytes).into());
+            cache.put(&of(&bytes), &Component::from_binary(&engine, &bytes).unwrap());
+            let path = cache.path(&of(&bytes));
             let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(u64::from(mark));
             File::open(path).unwrap().set_modified(at).unwrap();
         }
-        assert!(cache.get(&engine, &marked(1)).is_some(), "which makes it the newest");
+        assert!(cache.get(&engine, &of(&marked(1))).is_some(), "which makes it the newest");
         let size = fs::metadata(&entries(&cache)[0]).unwrap().len();
         cache.bytes_max = size * 2 + size / 2;
         let last = marked(4);
-        cache.put(&last, &Component::from_binary(&engine, &last).unwrap());
-        let left = [1, 2, 3, 4].map(|mark| cache.get(&engine, &marked(mark)).is_some());
+        cache.put(&of(&last), &Component::from_binary(&engine, &last).unwrap());
+        let left = [1, 2, 3, 4].map(|mark| cache.get(&engine, &of(&marked(mark))).is_some());
         assert_eq!(left, [true, false, false, true]);
     }
 }

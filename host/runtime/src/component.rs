@@ -5,6 +5,7 @@
 
 use crate::bindings::GuestPre;
 use crate::engine::Engine;
+use crate::pool::{Needs, PoolSize};
 use crate::report::{self, Import, Report};
 use crate::shape;
 use crate::store::StoreData;
@@ -12,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 use wasmtime::Precompiled;
 
 /// Largest file that is compiled. Compiling takes time that nothing else bounds.
@@ -89,6 +91,17 @@ pub enum CheckError {
         /// What differs.
         why: String,
     },
+    /// One instance takes more than a whole pool has.
+    #[error(
+        "an instance takes {} memories and {} tables; the pool has {} and {}",
+        needs.memories, needs.tables, has.memories, has.tables
+    )]
+    Pool {
+        /// What one takes.
+        needs: Needs,
+        /// What there is.
+        has: PoolSize,
+    },
     /// It starts with more memory than its limit.
     #[error("the component starts with {needed} bytes of memory; its limit is {limit}")]
     Memory {
@@ -126,6 +139,7 @@ impl CheckError {
             Self::MissingImports { .. } | Self::ImportType { .. } => {
                 "build it without what needs that import, or against the version offered"
             }
+            Self::Pool { .. } => "build it of fewer modules",
             Self::Memory { .. } => "raise `memory` under `[consumer.limits]`",
         }
     }
@@ -136,6 +150,7 @@ impl CheckError {
 pub struct Component(Arc<Inner>);
 
 struct Inner {
+    engine: Engine,
     pre: GuestPre<StoreData>,
     report: Report,
     was_cached: bool,
@@ -147,14 +162,16 @@ impl Component {
     /// [`Component::load_file`].
     pub fn load(engine: &Engine, bytes: &[u8]) -> Result<Self, CheckError> {
         check_kind(bytes)?;
-        let cached = engine.cache().and_then(|cache| cache.get(engine.wasm(), bytes));
+        let since = Instant::now();
+        let digest = Sha256::digest(bytes).into();
+        let cached = engine.cache().and_then(|cache| cache.get(engine.wasm(), &digest));
         let was_cached = cached.is_some();
         let code = match cached {
             Some(code) => code,
             None => compile(engine, bytes)?,
         };
         shape::check(engine.wasm(), &code.component_type())?;
-        let report = report::report(&code, digest(bytes), bytes.len() as u64, shape::STANDARD);
+        let report = report::report(&code, hex(&digest), bytes.len() as u64, shape::STANDARD);
         let missing: Vec<_> = report.imports.iter().filter(|i| !i.satisfied).cloned().collect();
         if !missing.is_empty() {
             return Err(CheckError::MissingImports { imports: missing });
@@ -170,9 +187,10 @@ impl Component {
             .map_err(|error| CheckError::Invalid { why: chain(&error) })?;
         // Only what runs: nobody looks for the rest again.
         if let (Some(cache), false) = (engine.cache(), was_cached) {
-            cache.put(bytes, &code);
+            cache.put(&digest, &code);
         }
-        Ok(Self(Arc::new(Inner { pre, report, was_cached })))
+        tracing::debug!(bytes = bytes.len(), was_cached, elapsed = ?since.elapsed(), "loaded");
+        Ok(Self(Arc::new(Inner { engine: engine.clone(), pre, report, was_cached })))
     }
 
     /// Reads, compiles and checks on a thread of its own. When this is dropped the thread goes
@@ -192,16 +210,13 @@ impl Component {
             Some(known) if digest(&bytes) == known.digest() => Ok(known),
             Some(_) | None => Self::load(&engine, &bytes),
         };
-        let lost = |why: String| CheckError::Invalid { why };
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        std::thread::Builder::new()
-            .name("windlass-compile".to_owned())
-            .spawn(move || {
-                // Nobody may be waiting any more.
-                let _ = answer.send(read(&path).and_then(load));
-            })
-            .map_err(|error| lost(error.to_string()))?;
-        answered.await.unwrap_or_else(|_| Err(lost("the compiler failed".to_owned())))
+        on_a_thread(move || read(&path).and_then(load)).await
+    }
+
+    /// As [`Component::load_file`] of what was read already.
+    pub async fn load_bytes(engine: &Engine, bytes: Arc<[u8]>) -> Result<Self, CheckError> {
+        let engine = engine.clone();
+        on_a_thread(move || Self::load(&engine, &bytes)).await
     }
 
     /// SHA-256 of the file, hexadecimal.
@@ -228,9 +243,31 @@ impl Component {
         &self.0.report
     }
 
+    /// Where it was compiled, and runs.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
     pub(crate) fn pre(&self) -> &GuestPre<StoreData> {
         &self.0.pre
     }
+}
+
+/// Does `load` on a thread of its own, for which nothing waits when this is dropped.
+async fn on_a_thread(
+    load: impl FnOnce() -> Result<Component, CheckError> + Send + 'static,
+) -> Result<Component, CheckError> {
+    let lost = |why: String| CheckError::Invalid { why };
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("windlass-compile".to_owned())
+        .spawn(move || {
+            // Nobody may be waiting any more.
+            let _ = answer.send(load());
+        })
+        .map_err(|error| lost(error.to_string()))?;
+    answered.await.unwrap_or_else(|_| Err(lost("the compiler failed".to_owned())))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, CheckError> {

@@ -7,6 +7,7 @@ use crate::component::{CheckError, Component};
 use crate::delivery::Delivery;
 use crate::engine::Engine;
 use crate::instance::Instance;
+use crate::pool::{Pool, Slots};
 use crate::ports::Outbox;
 use crate::store::StoreData;
 use std::num::NonZeroU32;
@@ -69,7 +70,6 @@ pub(crate) struct Settings {
 pub struct Consumer(Arc<Inner>);
 
 struct Inner {
-    engine: Engine,
     component: Component,
     name: String,
     settings: Arc<Settings>,
@@ -80,19 +80,19 @@ struct Inner {
 impl Consumer {
     /// Checks that `component` can start under these limits; the rest was checked when it was
     /// loaded.
-    pub fn new(
-        engine: &Engine,
-        component: &Component,
-        config: ConsumerConfig,
-    ) -> Result<Self, CheckError> {
+    pub fn new(component: &Component, config: ConsumerConfig) -> Result<Self, CheckError> {
+        let engine = component.engine();
         let needed = component.report().memory_bytes_min;
         let limit = config.limits.memory_bytes;
         if needed > limit {
             return Err(CheckError::Memory { needed, limit });
         }
+        let needs = component.report().needs;
+        if !engine.pool().serves(needs) {
+            return Err(CheckError::Pool { needs, has: engine.pool().size() });
+        }
         let ConsumerConfig { name, limits, grants, sends, instances } = config;
         Ok(Self(Arc::new(Inner {
-            engine: engine.clone(),
             component: component.clone(),
             name,
             settings: Arc::new(Settings { limits, grants, sends }),
@@ -136,11 +136,17 @@ impl Consumer {
             let mut idle = self.idle();
             idle.extract_if(.., |instance| instance.is_old(&self.0.instances)).collect()
         };
-        self.0.engine.idle_ended(old.len());
+        for instance in &old {
+            self.pool().idle_ended(instance.slots());
+        }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        &self.0.engine
+        self.0.component.engine()
+    }
+
+    fn pool(&self) -> &Pool {
+        self.engine().pool()
     }
 
     pub(crate) fn pre(&self) -> &GuestPre<StoreData> {
@@ -151,14 +157,29 @@ impl Consumer {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An instance for `delivery`: a warm one that may still serve, else a new one.
-    pub(crate) fn acquire(&self, delivery: &Delivery) -> Instance {
+    /// A warm instance for `delivery` that may still serve.
+    pub(crate) fn reuse(&self, delivery: &Delivery) -> Option<Instance> {
         while let Some(mut instance) = self.pop_idle() {
             if !instance.is_old(&self.0.instances) && instance.begin(delivery.clone()) {
-                return instance;
+                return Some(instance);
             }
         }
-        Instance::new(self.0.engine.wasm(), &self.0.settings, delivery.clone())
+        None
+    }
+
+    /// What a new instance takes of the pool, where that is free now.
+    pub(crate) fn try_take(&self) -> Option<Slots> {
+        self.pool().try_take(self.0.component.report().needs)
+    }
+
+    /// The same when it is free.
+    pub(crate) async fn take(&self) -> Option<Slots> {
+        self.pool().take(self.0.component.report().needs).await
+    }
+
+    /// A new instance for `delivery`.
+    pub(crate) fn make(&self, delivery: &Delivery, slots: Slots) -> Instance {
+        Instance::new(self.engine().wasm(), &self.0.settings, delivery.clone(), slots)
     }
 
     fn pop_idle(&self) -> Option<Instance> {
@@ -166,7 +187,7 @@ impl Consumer {
             return None;
         }
         let instance = self.idle().pop()?;
-        self.0.engine.idle_ended(1);
+        self.pool().idle_ended(instance.slots());
         Some(instance)
     }
 
@@ -177,7 +198,7 @@ impl Consumer {
         }
         // First: what buried messages kept is room for the next delivery.
         instance.bury_messages();
-        if instance.may_serve(&self.0.instances) && self.0.engine.may_keep_idle() {
+        if instance.may_serve(&self.0.instances) && self.pool().may_idle(instance.slots()) {
             self.idle().push(instance);
         }
     }
@@ -186,6 +207,8 @@ impl Consumer {
 impl Drop for Inner {
     fn drop(&mut self) {
         let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.engine.idle_ended(idle.len());
+        for instance in idle {
+            self.component.engine().pool().idle_ended(instance.slots());
+        }
     }
 }

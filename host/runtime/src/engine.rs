@@ -5,33 +5,27 @@
 
 use crate::bindings;
 use crate::cache::Cache;
+use crate::pool::{Needs, Pool, PoolSize};
 use crate::store::StoreData;
 use crate::ticker::{Running, Ticker};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use wasmtime::component::Linker;
-use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, InstanceAllocationStrategy};
 
-/// Kept resident of each memory, table and stack slot: what a small guest touches. Resetting it
-/// is cheaper than giving it back to the system and faulting it in again.
-const KEEP_RESIDENT: usize = 64 << 10;
-/// Python and JavaScript guests pass wasmtime's 20,000.
-const TABLE_ELEMENTS: usize = 200_000;
-/// The same guests pass wasmtime's 1 MiB.
-const INSTANCE_BYTES: usize = 8 << 20;
-/// Core instances a component has at most, on average over a full pool: a Rust guest has 3,
-/// a Go one 5, Python some dozens.
-const CORE_INSTANCES_EACH: u32 = 16;
-/// Address space of a memory without the pool, where that is short.
+/// Address space of a memory without the pool, where that is short, and of what guards it.
 const SMALL_RESERVATION: u64 = 64 << 20;
+const SMALL_GUARD: u64 = 64 << 10;
 
 /// What an engine is sized by.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
-    /// Instances alive at a time, warm idle ones included. A pool slot takes about 12 GiB of
-    /// address space, and memory only once used.
+    /// Instances alive at a time, warm idle ones included. With the default needs a pool takes
+    /// about 12 GiB of address space for each, and memory only once used.
     pub instances_max: u32,
+    /// What one takes from the pool on average. A component that needs more runs as well, in fewer
+    /// instances at a time.
+    pub each: Needs,
     /// Whether instances live in a pool made beforehand; without, each is mapped anew.
     pub pooling: bool,
     /// A folder for compiled code, of this user alone; without, everything is compiled anew.
@@ -40,7 +34,7 @@ pub struct EngineConfig {
 
 impl Default for EngineConfig {
     fn default() -> Self {
-        Self { instances_max: 1_000, pooling: true, cache: None }
+        Self { instances_max: 1_000, each: Needs::default(), pooling: true, cache: None }
     }
 }
 
@@ -48,7 +42,7 @@ impl Default for EngineConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allocation {
     /// In a pool made beforehand.
-    Pooling,
+    Pooling(PoolSize),
     /// Each is mapped when needed, which is slower.
     OnDemand {
         /// Why there is no pool.
@@ -70,10 +64,8 @@ struct Inner {
     linker: Linker<StoreData>,
     ticker: Ticker,
     allocation: Allocation,
-    instances_max: u32,
+    pool: Pool,
     cache: Option<Cache>,
-    /// Warm instances that wait for a message, over all consumers.
-    idle: AtomicUsize,
 }
 
 impl Engine {
@@ -83,10 +75,14 @@ impl Engine {
         let (wasm, allocation) = allocate(config).map_err(fault)?;
         let linker = bindings::linker(&wasm).map_err(fault)?;
         let ticker = Ticker::start(wasm.weak()).map_err(|error| EngineError(error.to_string()))?;
-        let instances_max = config.instances_max;
-        let idle = AtomicUsize::new(0);
+        let pool = Pool::new(match allocation {
+            Allocation::Pooling(size) => size,
+            Allocation::OnDemand { .. } => {
+                PoolSize { instances: config.instances_max, memories: u32::MAX, tables: u32::MAX }
+            }
+        });
         let cache = config.cache.as_ref().map(|folder| Cache::new(folder, &wasm));
-        let inner = Inner { wasm, linker, ticker, allocation, instances_max, cache, idle };
+        let inner = Inner { wasm, linker, ticker, allocation, pool, cache };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -96,10 +92,17 @@ impl Engine {
         &self.0.allocation
     }
 
-    /// How many instances may be alive at a time.
+    /// Whether instances that take `needs` may be as many as any; a component that needs more is
+    /// run as well, in fewer at a time.
     #[must_use]
-    pub fn instances_max(&self) -> u32 {
-        self.0.instances_max
+    pub fn is_sized_for(&self, needs: Needs) -> bool {
+        match self.0.allocation {
+            Allocation::Pooling(size) => {
+                PoolSize::of(size.instances, needs).memories <= size.memories
+                    && PoolSize::of(size.instances, needs).tables <= size.tables
+            }
+            Allocation::OnDemand { .. } => true,
+        }
     }
 
     /// Whether the epoch ticker sleeps: it does, soon after the last invocation ended.
@@ -120,20 +123,8 @@ impl Engine {
         &self.0.linker
     }
 
-    /// Whether one more warm instance may wait; counts it if so. At most half of all may, so
-    /// that idle consumers leave room to those with work.
-    pub(crate) fn may_keep_idle(&self) -> bool {
-        let most = (self.0.instances_max / 2) as usize;
-        let kept = self.0.idle.fetch_add(1, Ordering::Relaxed) < most;
-        if !kept {
-            self.idle_ended(1);
-        }
-        kept
-    }
-
-    /// So many wait no longer.
-    pub(crate) fn idle_ended(&self, count: usize) {
-        self.0.idle.fetch_sub(count, Ordering::Relaxed);
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0.pool
     }
 
     /// Epochs pass while the answer lives.
@@ -144,8 +135,9 @@ impl Engine {
 
 fn allocate(config: &EngineConfig) -> wasmtime::Result<(wasmtime::Engine, Allocation)> {
     let why = if config.pooling {
-        match wasmtime::Engine::new(&wasm_config(Some(config.instances_max))) {
-            Ok(engine) => return Ok((engine, Allocation::Pooling)),
+        let size = PoolSize::of(config.instances_max, config.each);
+        match wasmtime::Engine::new(&wasm_config(Some(size))) {
+            Ok(engine) => return Ok((engine, Allocation::Pooling(size))),
             Err(error) => format!("{error:#}"),
         }
     } else {
@@ -155,35 +147,16 @@ fn allocate(config: &EngineConfig) -> wasmtime::Result<(wasmtime::Engine, Alloca
     Ok((engine, Allocation::OnDemand { why }))
 }
 
-/// The only `Config` there is. `pool`: how many instances, or none for no pool.
-fn wasm_config(pool: Option<u32>) -> Config {
+/// The only `Config` there is. `pool`: its size, or none for no pool.
+fn wasm_config(pool: Option<PoolSize>) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true);
-    if let Some(instances) = pool {
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool_config(instances)));
+    if let Some(size) = pool {
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(size.config()));
     } else {
         config.memory_reservation(SMALL_RESERVATION);
         config.memory_reservation_for_growth(SMALL_RESERVATION);
-        config.memory_guard_size(KEEP_RESIDENT as u64);
+        config.memory_guard_size(SMALL_GUARD);
     }
     config
-}
-
-fn pool_config(instances: u32) -> PoolingAllocationConfig {
-    let mut pool = PoolingAllocationConfig::default();
-    pool.total_component_instances(instances)
-        .total_core_instances(instances.saturating_mul(CORE_INSTANCES_EACH))
-        .total_memories(instances.saturating_mul(2))
-        .total_tables(instances.saturating_mul(4))
-        .total_stacks(instances)
-        .max_component_instance_size(INSTANCE_BYTES)
-        .max_core_instance_size(INSTANCE_BYTES)
-        .max_memories_per_module(8)
-        .max_tables_per_module(8)
-        .table_elements(TABLE_ELEMENTS)
-        .linear_memory_keep_resident(KEEP_RESIDENT)
-        .table_keep_resident(KEEP_RESIDENT)
-        .async_stack_keep_resident(KEEP_RESIDENT)
-        .pagemap_scan(Enabled::Auto);
-    pool
 }

@@ -7,6 +7,7 @@ use crate::bindings::{Guest, GuestError, GuestPre};
 use crate::consumer::{InstancePolicy, Settings};
 use crate::delivery::Delivery;
 use crate::messaging::MessageRes;
+use crate::pool::Slots;
 use crate::store::{CALL_BYTES_MAX, Facts, StoreData};
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,6 +21,8 @@ pub(crate) struct Instance {
     message: Option<Resource<MessageRes>>,
     born: Instant,
     deliveries: u32,
+    /// Last, as it is given back when the store is gone.
+    slots: Slots,
 }
 
 impl Instance {
@@ -28,6 +31,7 @@ impl Instance {
         engine: &wasmtime::Engine,
         settings: &Arc<Settings>,
         delivery: Delivery,
+        slots: Slots,
     ) -> Self {
         let mut store = Store::new(engine, StoreData::new(settings, delivery));
         store.limiter(|data| &mut data.limiter);
@@ -35,7 +39,7 @@ impl Instance {
         // Before instantiation: the deadline of a new store has passed already.
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|store| store.data().on_tick());
-        Self { store, guest: None, message: None, born: Instant::now(), deliveries: 0 }
+        Self { store, guest: None, message: None, born: Instant::now(), deliveries: 0, slots }
     }
 
     /// Readies a warm instance for another delivery; whether it has room for that. Without, it
@@ -69,6 +73,10 @@ impl Instance {
         };
         data.facts.entered = true;
         guest.wasi_messaging_incoming_handler().call_handle(&mut self.store, message).await
+    }
+
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
     }
 
     pub(crate) fn data(&self) -> &StoreData {
@@ -120,6 +128,7 @@ mod tests {
     use crate::consumer::SendMode;
     use crate::engine::{Engine, EngineConfig};
     use crate::messaging::ClientRes;
+    use crate::pool::Needs;
     use std::num::NonZeroU32;
     use std::time::Duration;
     use windlass_core::{Grants, Limits, Message, MessageId, Sequence, Timestamp, Topic};
@@ -145,11 +154,13 @@ mod tests {
     /// One whose guest keeps this many clients.
     fn with_clients(count: u32) -> Instance {
         let engine =
-            Engine::new(&EngineConfig { instances_max: 1, pooling: false, cache: None }).unwrap();
+            Engine::new(&EngineConfig { instances_max: 1, pooling: false, ..<_>::default() })
+                .unwrap();
         let limits = Limits { resources: 100, ..Limits::default() };
         let (grants, sends) = (Grants::default(), SendMode::WithAck);
         let settings = Arc::new(Settings { limits, grants, sends });
-        let mut instance = Instance::new(engine.wasm(), &settings, delivery());
+        let slots = engine.pool().try_take(Needs { memories: 1, tables: 1 }).unwrap();
+        let mut instance = Instance::new(engine.wasm(), &settings, delivery(), slots);
         for _ in 0..count {
             instance.data_mut().hold(ClientRes { connected: true }).unwrap();
         }

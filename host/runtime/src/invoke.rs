@@ -7,10 +7,12 @@
 use crate::classify::{self, Ending};
 use crate::consumer::Consumer;
 use crate::delivery::{Delivery, Stop};
+use crate::instance::Instance;
 use crate::meter::Meter;
 use crate::output::Output;
+use crate::store::Facts;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -46,9 +48,14 @@ impl Consumer {
     ///
     /// Needs a tokio runtime with time. Dropping the future ends the call as well.
     pub async fn invoke(&self, delivery: Delivery, stop: impl Future<Output = Stop>) -> Invocation {
-        let _running = self.engine().running();
         let started = Instant::now();
-        let mut instance = self.acquire(&delivery);
+        // A guest may use up the task's budget in every poll; the clock must be seen nevertheless.
+        let mut stop = pin!(unconstrained(stop));
+        let mut instance = match self.instance(&delivery, stop.as_mut()).await {
+            Ok(instance) => instance,
+            Err(stop) => return self.not_begun(stop, started),
+        };
+        let _running = self.engine().running();
         let meter = Arc::clone(&instance.data().meter);
         let waited = wait(instance.handle(self.pre()), &meter, delivery.deadline, stop).await;
         let data = instance.data_mut();
@@ -68,6 +75,38 @@ impl Consumer {
         self.release(instance, clean);
         Invocation { outcome, output, elapsed: started.elapsed(), cpu: meter.total(), memory_peak }
     }
+
+    /// An instance for `delivery`. Where the pool is used up it comes when another ends; that it
+    /// does not come in time is no fault of the message's.
+    async fn instance(
+        &self,
+        delivery: &Delivery,
+        stop: Pin<&mut impl Future<Output = Stop>>,
+    ) -> Result<Instance, Stop> {
+        if let Some(instance) = self.reuse(delivery) {
+            return Ok(instance);
+        }
+        let slots = match self.try_take() {
+            Some(slots) => slots,
+            None => match wait(self.take(), &Meter::new(), delivery.deadline, stop).await {
+                Waited::Called(Some(slots)) => slots,
+                Waited::Stopped(stop) => return Err(stop),
+                Waited::Called(None) | Waited::TimedOut => return Err(Stop::Interrupted),
+            },
+        };
+        Ok(self.make(delivery, slots))
+    }
+
+    /// What came of a call that was not begun.
+    fn not_begun(&self, stop: Stop, started: Instant) -> Invocation {
+        Invocation {
+            outcome: classify::outcome(Ending::Stopped(stop), Facts::default(), self.limits()),
+            output: Output::default(),
+            elapsed: started.elapsed(),
+            cpu: Duration::ZERO,
+            memory_peak: 0,
+        }
+    }
 }
 
 /// Polls `call` until it ends, is stopped, or `deadline` has come, billing its polls.
@@ -78,8 +117,7 @@ async fn wait<T>(
     stop: impl Future<Output = Stop>,
 ) -> Waited<T> {
     let mut call = pin!(call);
-    // A guest may use up the task's budget in every poll; the clock must be seen nevertheless.
-    let mut stop = pin!(unconstrained(stop));
+    let mut stop = pin!(stop);
     // Most calls end in their first poll and need no timer.
     let mut alarm = pin!(None);
     poll_fn(|cx| {

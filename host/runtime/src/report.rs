@@ -3,6 +3,7 @@
 //! Plain values for `windlass check`; how they are shown is the server's business.
 
 use crate::bindings::OFFERED;
+use crate::pool::Needs;
 use wasmtime::component::types::{self, ComponentItem};
 
 /// Bytes of a page of linear memory, unless a memory says otherwise.
@@ -34,12 +35,10 @@ pub struct Report {
     pub imports: Vec<Import>,
     /// Names of everything it exports.
     pub exports: Vec<String>,
-    /// Linear memories of one instance; none where that cannot be told.
-    pub memories: Option<u32>,
+    /// What one instance takes of a pool.
+    pub needs: Needs,
     /// The least memory an instance starts with, in bytes.
     pub memory_bytes_min: u64,
-    /// Tables of one instance.
-    pub tables: Option<u32>,
 }
 
 impl std::fmt::Display for Import {
@@ -124,8 +123,7 @@ pub(crate) fn report(
         shape: shape.to_owned(),
         imports: imports(engine, &ty),
         exports: ty.exports(engine).map(|(name, _)| name.to_owned()).collect(),
-        memories: resources.as_ref().map(|resources| resources.num_memories),
+        needs: Needs::of(resources.as_ref()),
         memory_bytes_min: pages.unwrap_or(0).saturating_mul(PAGE_BYTES),
-        tables: resources.as_ref().map(|resources| resources.num_tables),
     }
 }

@@ -93,7 +93,7 @@ pub(crate) async fn run(
     };
     progress("the disk");
     let mut syncs = sync_times(folder)?;
-    let guests = Guests::new(Engine::new(&EngineConfig::default())?, COMPONENT, options.payload)?;
+    let guests = Guests::new(&Engine::new(&EngineConfig::default())?, COMPONENT, options.payload)?;
     pipelines(folder, &options, &guests, &mut report, &progress).await?;
     syncs.extend(sync_times(folder)?);
     fresh(&options, &guests, &mut report, &progress).await?;

@@ -134,6 +134,9 @@ async fn deliver(
     let shared = Shared::new(Arc::clone(&log), events.clone(), phases.clone(), &worker());
     let permits = Permits::new(HOST_PERMITS);
     let dispatcher = Arc::new(Dispatcher::start(Arc::new(shared), permits));
+    if !workshop.has_pool() {
+        events.tell(Event::Remark { text: workshop.describe() }).await;
+    }
     let (declared, all_groups) = watch::channel(Vec::new());
     let Project { file, manifest, log: folder } = project;
     let samples = if options.samples { manifest.samples.clone() } else { Vec::new() };

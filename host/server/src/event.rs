@@ -281,6 +281,11 @@ impl Events {
         }
         drop(self.sender.send(event).await);
     }
+
+    /// Tells what is worth knowing only now: where too many events wait it is left out.
+    pub(crate) fn mention(&self, text: String) {
+        drop(self.sender.try_send(Event::Remark { text }));
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use windlass_core::NewMessage;
 use windlass_log::DynLog;
 use windlass_runtime::{
-    CheckError, Component, Consumer, ConsumerConfig, Delivery, Engine, Invocation, Outbox,
+    CheckError, Component, Consumer, ConsumerConfig, Delivery, Invocation, Outbox,
     SendMode as RuntimeSends, SendRefused, Stop,
 };
 
@@ -25,7 +25,6 @@ pub(crate) struct Ready {
 impl Ready {
     /// Puts a consumer's configuration to its component.
     pub(crate) fn new(
-        engine: &Engine,
         component: &Component,
         spec: &ConsumerSpec,
         outbox: &Arc<impl Outbox + 'static>,
@@ -42,7 +41,7 @@ impl Ready {
             instances: spec.instances.clone(),
         };
         let revision = revision(spec, component);
-        Ok(Self { consumer: Consumer::new(engine, component, config)?, revision })
+        Ok(Self { consumer: Consumer::new(component, config)?, revision })
     }
 }
 

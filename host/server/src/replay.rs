@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 use windlass_core::settle::{Decision, decide};
 use windlass_core::{Message, NewMessage, Outcome};
-use windlass_runtime::{
-    CheckError, Component, Delivery, Engine, Invocation, Outbox, SendRefused, Stop,
-};
+use windlass_runtime::{CheckError, Component, Delivery, Invocation, Outbox, SendRefused, Stop};
 
 /// What would have come of a delivery.
 #[derive(Debug)]
@@ -43,7 +41,6 @@ impl Outbox for Recorder {
 
 /// Delivers `message` as attempt number `attempt`. When `stop` ends first, so does the call.
 pub(crate) async fn run(
-    engine: &Engine,
     component: &Component,
     spec: &ConsumerSpec,
     message: Arc<Message>,
@@ -53,7 +50,7 @@ pub(crate) async fn run(
     let recorder = Arc::new(Recorder::default());
     // Sent at once, they are seen even where a failure would take them back.
     let played = ConsumerSpec { sends: SendMode::Immediate, ..spec.clone() };
-    let ready = Ready::new(engine, component, &played, &recorder)?;
+    let ready = Ready::new(component, &played, &recorder)?;
     let delivery = Delivery { message, attempt, deadline: Instant::now() + ready.wall() };
     let invocation = ready.invoke(delivery, stop).await;
     let policy = &spec.policy;

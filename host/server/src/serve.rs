@@ -134,6 +134,7 @@ async fn serve(
     let answering = tokio::spawn(http::serve(listener, api, phases.clone()));
     let address = format!("http://{address}");
     events.tell(Event::Listening { address }).await;
+    events.tell(Event::Remark { text: keeper.workshop.describe() }).await;
 
     let deployed = log.deployed().await?;
     let started = keeper.apply(&deployed).await;

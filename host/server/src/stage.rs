@@ -7,7 +7,7 @@ mod problems;
 mod workshop;
 
 pub(crate) use problems::Subject;
-pub(crate) use workshop::{CACHE, Workshop};
+pub(crate) use workshop::{CACHE, Workshop, told_while};
 
 use crate::cli::{Failure, shell};
 use crate::dispatch::Dispatcher;

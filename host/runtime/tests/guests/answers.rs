@@ -201,7 +201,7 @@ async fn a_fault_before_handle_is_the_revisions() {
         )
         .unwrap();
         let config = ConsumerConfig { limits: short(), ..config() };
-        let consumer = Consumer::new(&ENGINE, &component, config).unwrap();
+        let consumer = Consumer::new(&component, config).unwrap();
         let outcome = deliver(&consumer, message("ok")).await.outcome;
         assert_eq!(outcome.name(), "start-failed", "{outcome:?}");
         assert!(outcome.text().contains(what), "{what}: {}", outcome.text());
@@ -219,7 +219,7 @@ async fn what_a_guest_says_is_cut() {
 
 #[tokio::test]
 async fn attempts_are_told_to_the_guest() {
-    let consumer = Consumer::new(&ENGINE, &guest("poison"), config()).unwrap();
+    let consumer = Consumer::new(&guest("poison"), config()).unwrap();
     for (attempt, expected) in [(1, "error-other"), (2, "ok")] {
         let message = Arc::new(message("ok-on:2"));
         let delivery = Delivery { message, attempt, deadline: consumer.deadline() };

@@ -75,7 +75,7 @@ async fn every_hostile_start_ends_as_a_start_that_failed() {
         ("a table", with_start(&poison, TAKES_TABLE), roomy(), "start-failed"),
     ] {
         let component = Component::load(&ENGINE, &code).unwrap();
-        let consumer = Consumer::new(&ENGINE, &component, with_limits(limits)).unwrap();
+        let consumer = Consumer::new(&component, with_limits(limits)).unwrap();
         for _ in 0..2 {
             let outcome = deliver(&consumer, message("ok")).await.outcome;
             assert_eq!(outcome.name(), expected, "{what}: {}", outcome.text());

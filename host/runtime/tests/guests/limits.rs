@@ -75,28 +75,3 @@ async fn an_oversize_body_is_refused_by_send_and_not_a_trap() {
     assert_eq!(outcome.name(), "error-other");
     assert!(outcome.text().contains("2097152 bytes"), "{}", outcome.text());
 }
-
-#[tokio::test]
-async fn more_instances_than_the_pool_has_is_no_fault_of_the_message() {
-    use windlass_runtime::{Component, Consumer, Delivery, Engine, EngineConfig, Stop};
-    let engine =
-        Engine::new(&EngineConfig { instances_max: 1, pooling: true, cache: None }).unwrap();
-    let component = Component::load(&engine, &crate::support::bytes("poison")).unwrap();
-    let consumer = Consumer::new(&engine, &component, config()).unwrap();
-    let (stop, stopped) = tokio::sync::oneshot::channel::<Stop>();
-    let delivery = Delivery {
-        message: std::sync::Arc::new(message("sleep:60000")),
-        attempt: 1,
-        deadline: consumer.deadline(),
-    };
-    let first = tokio::spawn({
-        let consumer = consumer.clone();
-        async move { consumer.invoke(delivery, async { stopped.await.unwrap() }).await }
-    });
-    // On this one thread the first runs until it waits, that is until it sleeps in the guest.
-    tokio::task::yield_now().await;
-    assert_eq!(deliver(&consumer, message("ok")).await.outcome.name(), "start-failed");
-    stop.send(Stop::Interrupted).unwrap();
-    assert_eq!(first.await.unwrap().outcome, Outcome::Interrupted);
-    assert_eq!(deliver(&consumer, message("ok")).await.outcome.name(), "ok");
-}

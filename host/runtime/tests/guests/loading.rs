@@ -107,7 +107,7 @@ fn the_report_tells_what_a_component_takes() {
     assert_eq!(component.short_digest(), &component.digest()[..8]);
     assert_eq!(report.file_bytes, bytes("poison").len() as u64);
     assert_eq!(report.exports, ["wasi:messaging/incoming-handler@0.2.0-draft"]);
-    assert!(report.memory_bytes_min >= 64 << 10 && report.memories == Some(1), "{report:?}");
+    assert!(report.memory_bytes_min >= 64 << 10 && report.needs.memories == 1, "{report:?}");
     assert!(report.imports.iter().all(|import| import.satisfied));
     assert!(report.imports.iter().any(|import| import.name == "windlass:messaging/delivery"));
 }
@@ -116,7 +116,7 @@ fn the_report_tells_what_a_component_takes() {
 fn too_little_memory_to_start_is_said_before_the_first_message() {
     let mut config = config();
     config.limits.memory_bytes = 64 << 10;
-    let refused = Consumer::new(&ENGINE, &guest("poison"), config).err().unwrap();
+    let refused = Consumer::new(&guest("poison"), config).err().unwrap();
     assert!(matches!(refused, CheckError::Memory { .. }), "{refused}");
 }
 
@@ -133,16 +133,16 @@ async fn a_component_that_was_compiled_before_runs_as_well_and_starts_at_once() 
     let cache = Some(folder.path().join("cache"));
     let code = bytes("poison");
     let load = || {
-        let config = EngineConfig { instances_max: 4, pooling: true, cache: cache.clone() };
+        let config = EngineConfig { instances_max: 4, cache: cache.clone(), ..<_>::default() };
         let engine = Engine::new(&config).unwrap();
         let component = Component::load(&engine, &code).unwrap();
         (engine, component)
     };
     let (_, first) = load();
-    let (engine, again) = load();
+    let (_, again) = load();
     assert_eq!((first.was_cached(), again.was_cached()), (false, true));
     assert_eq!(first.report().imports.len(), again.report().imports.len());
-    let consumer = Consumer::new(&engine, &again, config()).unwrap();
+    let consumer = Consumer::new(&again, config()).unwrap();
     for (way, expected) in [("ok", "ok"), ("panic", "trapped"), ("sends:3", "ok")] {
         assert_eq!(deliver(&consumer, message(way)).await.outcome.name(), expected);
     }

@@ -8,6 +8,7 @@ mod binary;
 mod hostile;
 mod limits;
 mod loading;
+mod pool;
 mod sending;
 mod support;
 mod time;

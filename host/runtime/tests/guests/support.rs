@@ -14,9 +14,8 @@ use windlass_runtime::{
     SendRefused,
 };
 
-pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    Engine::new(&EngineConfig { instances_max: 100, pooling: true, cache: None }).unwrap()
-});
+pub(crate) static ENGINE: LazyLock<Engine> =
+    LazyLock::new(|| Engine::new(&EngineConfig { instances_max: 100, ..<_>::default() }).unwrap());
 
 /// The file of a guest.
 pub(crate) fn path(guest: &str) -> PathBuf {
@@ -73,7 +72,7 @@ pub(crate) fn with_limits(limits: Limits) -> ConsumerConfig {
 }
 
 pub(crate) fn consumer(guest_name: &'static str, config: ConsumerConfig) -> Consumer {
-    Consumer::new(&ENGINE, &guest(guest_name), config).unwrap()
+    Consumer::new(&guest(guest_name), config).unwrap()
 }
 
 pub(crate) async fn deliver(consumer: &Consumer, message: Message) -> Invocation {

@@ -35,12 +35,11 @@ fn eventually(what: &str, state: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn the_ticker_sleeps_when_nothing_runs_and_wakes_again() {
-    let engine =
-        Engine::new(&EngineConfig { instances_max: 4, pooling: true, cache: None }).unwrap();
+    let engine = Engine::new(&EngineConfig { instances_max: 4, ..<_>::default() }).unwrap();
     let component = Component::load(&engine, &bytes("poison")).unwrap();
     let mut config = config();
     config.limits.cpu = Duration::from_millis(50);
-    let consumer = Consumer::new(&engine, &component, config).unwrap();
+    let consumer = Consumer::new(&component, config).unwrap();
     for _ in 0..3 {
         eventually("the ticker does not sleep", || engine.is_idle());
         assert_eq!(deliver(&consumer, message("loop")).await.outcome.name(), "out-of-cpu");
@@ -50,12 +49,12 @@ async fn the_ticker_sleeps_when_nothing_runs_and_wakes_again() {
 #[tokio::test]
 async fn without_a_pool_guests_run_as_well() {
     let engine =
-        Engine::new(&EngineConfig { instances_max: 4, pooling: false, cache: None }).unwrap();
+        Engine::new(&EngineConfig { instances_max: 4, pooling: false, ..<_>::default() }).unwrap();
     assert_eq!(*engine.allocation(), Allocation::OnDemand { why: "switched off".into() });
     let component = Component::load(&engine, &bytes("poison")).unwrap();
     let mut config = config();
     config.limits.cpu = Duration::from_secs(1);
-    let consumer = Consumer::new(&engine, &component, config).unwrap();
+    let consumer = Consumer::new(&component, config).unwrap();
     for (way, expected) in [
         ("ok", "ok"),
         ("loop", "out-of-cpu"),

@@ -38,7 +38,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The component, compiled by the runtime.
 pub(super) struct Guests {
-    engine: Engine,
     component: Component,
     payload: usize,
 }
@@ -88,12 +87,12 @@ impl Invoke for Timed {
 impl Guests {
     /// Compiles `component`.
     pub(super) fn new(
-        engine: Engine,
+        engine: &Engine,
         component: &'static [u8],
         payload: usize,
     ) -> anyhow::Result<Self> {
-        let component = Component::load(&engine, component)?;
-        Ok(Self { engine, component, payload })
+        let component = Component::load(engine, component)?;
+        Ok(Self { component, payload })
     }
 
     /// Runs the component on `topic`, whose work queue is declared.
@@ -109,7 +108,7 @@ impl Guests {
             ..ConsumerSpec::plain("bench", PathBuf::new(), topic.clone())
         };
         let outbox = LogOutbox::new(Arc::clone(log));
-        let ready = Ready::new(&self.engine, &self.component, &spec, &outbox)?;
+        let ready = Ready::new(&self.component, &spec, &outbox)?;
         let ended = Arc::new(Mutex::new(None));
         let (stopper, phases) = phases();
         let (events, mut told) = Events::channel();

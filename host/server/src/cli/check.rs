@@ -2,12 +2,13 @@
 
 use super::failure::Failure;
 use super::ui::{Tone, Ui, clean};
+use crate::stage::told_while;
 use bytesize::ByteSize;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use windlass_core::Limits;
-use windlass_runtime::{CheckError, Component, Engine, EngineConfig, Report};
+use windlass_runtime::{CheckError, Component, Engine, EngineConfig, Needs, Report};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -23,8 +24,10 @@ pub(super) async fn run(args: Args, ui: &Ui) -> Result<(), Failure> {
     let config = EngineConfig { pooling: false, ..EngineConfig::default() };
     let engine = Engine::new(&config).map_err(|error| Failure::of(&error))?;
     let file = args.file.display().to_string();
+    let load = Component::load_file(&engine, &args.file);
+    let tell = |text: String| ui.note(&clean(&text));
     let loaded = tokio::select! {
-        loaded = Component::load_file(&engine, &args.file) => loaded,
+        loaded = told_while(load, &args.file, &tell) => loaded,
         _ = tokio::signal::ctrl_c() => return Err(Failure::new("interrupted")),
     };
     match loaded {
@@ -77,9 +80,9 @@ fn body(file: &str, report: &Report) -> serde_json::Value {
         "shape": report.shape,
         "imports": imports,
         "exports": report.exports,
-        "memories": report.memories,
+        "memories": report.needs.memories,
         "memory_bytes_min": report.memory_bytes_min,
-        "tables": report.tables,
+        "tables": report.needs.tables,
     })
 }
 
@@ -97,6 +100,8 @@ fn describe(file: &str, report: &Report, ui: &Ui) -> String {
     if least > limit {
         line("", &format!("more than the default limit: set memory = \"{}\"", ByteSize(least)));
     }
+    let Needs { memories, tables } = report.needs;
+    line("pool", &format!("an instance takes {memories} of its memories, {tables} of its tables"));
     for import in &report.imports {
         line("imports", &import.to_string());
     }

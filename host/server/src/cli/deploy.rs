@@ -111,7 +111,7 @@ async fn deploy(
         }
         let plan = deploy::propose(&deployed, &wanted, keep, &next);
         deploy::check(folder, &deployed, &wanted, &plan).map_err(|error| source::unfit(&error))?;
-        source.check(&wanted, folder)?;
+        source.check(&wanted, folder, ui).await?;
         if args.dry_run {
             show(&plan.lines, ui);
             return Ok(());

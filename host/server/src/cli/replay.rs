@@ -8,6 +8,7 @@ use super::read_manifest;
 use super::ui::{Ui, shell};
 use crate::manifest::ConsumerSpec;
 use crate::replay::{self, Trial};
+use crate::stage::told_while;
 use crate::wire::TrialBody;
 use bytesize::ByteSize;
 use std::num::NonZeroU32;
@@ -62,8 +63,10 @@ pub(super) async fn run(args: Args, ui: &Ui) -> Result<Exit, Failure> {
     let interrupted = || Failure::new("interrupted");
     let engine = Engine::new(&EngineConfig { pooling: false, ..EngineConfig::default() })
         .map_err(|error| Failure::of(&error))?;
+    let load = Component::load_file(&engine, &spec.component);
+    let telling = |text: String| ui.note(&super::clean(&text));
     let component = tokio::select! {
-        loaded = Component::load_file(&engine, &spec.component) => loaded,
+        loaded = told_while(load, &spec.component, &telling) => loaded,
         _ = tokio::signal::ctrl_c() => return Err(interrupted()),
     };
     let component = component.map_err(|error| unfit(error, &spec))?;
@@ -72,7 +75,7 @@ pub(super) async fn run(args: Args, ui: &Ui) -> Result<Exit, Failure> {
         Stop::Interrupted
     });
     let attempt = args.attempt.get();
-    let trial = replay::run(&engine, &component, &spec, Arc::clone(&message), attempt, stop).await;
+    let trial = replay::run(&component, &spec, Arc::clone(&message), attempt, stop).await;
     let trial = trial.map_err(|error| unfit(error, &spec))?;
     tell(&args, &spec, &message, &trial, ui);
     let done = matches!(trial.invocation.outcome, Outcome::Done { .. });

@@ -38,7 +38,7 @@ pub(super) async fn prepare(
     phases: &Phases,
 ) -> Result<Option<Prepared>, Failure> {
     let manifest = &project.manifest;
-    let workshop = Workshop::new(phases.clone(), &project.log)?;
+    let mut workshop = Workshop::new(phases.clone(), &project.log)?;
     let all: Vec<&ConsumerSpec> = manifest.consumers.iter().collect();
     let words = |consumer: &ConsumerSpec, command: &str| {
         ui.note(&format!("building {}: {}", consumer.name, cli::clean(command)));
@@ -61,7 +61,8 @@ pub(super) async fn prepare(
         failed.iter().any(|(command, _)| spec.build.as_ref() == Some(command))
     };
     let rest: Vec<_> = all.into_iter().filter(|spec| !has_failed(spec)).collect();
-    let Some(components) = workshop.load(&rest, |_| None).await else { return Ok(None) };
+    let tell = |text: String| ui.note(&cli::clean(&text));
+    let Some(components) = workshop.load(&rest, |_| None, &tell).await else { return Ok(None) };
     let mut loaded: Vec<Loaded> = rest.into_iter().cloned().zip(components).collect();
     if !patient && let Some(at) = loaded.iter().position(|(_, component)| component.is_err()) {
         let (_, component) = loaded.swap_remove(at);

@@ -168,13 +168,15 @@ impl Reload {
     }
 
     /// Loads what stands to be run: all but what failed to build.
-    async fn load(&self) -> Option<Vec<Loaded>> {
+    async fn load(&mut self) -> Option<Vec<Loaded>> {
         let is_built = |spec: &&ConsumerSpec| {
             spec.build.as_ref().is_none_or(|c| !self.stage.has(&Subject::Build(c.clone())))
         };
         let consumers: Vec<_> = self.manifest.consumers.iter().filter(is_built).collect();
         let known = |spec: &ConsumerSpec| self.stage.component(&spec.name).cloned();
-        let components = self.workshop.load(&consumers, known).await?;
+        let events = &self.stage.events;
+        let tell = |text| events.mention(text);
+        let components = self.workshop.load(&consumers, known, &tell).await?;
         Some(consumers.into_iter().cloned().zip(components).collect())
     }
 

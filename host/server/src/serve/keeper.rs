@@ -157,10 +157,12 @@ impl Keeper {
     }
 
     /// Loads what is wanted; a file that is not what was deployed is not run.
-    async fn load(&self, deployed: &Deployed, wanted: &[ConsumerSpec]) -> Option<Vec<Loaded>> {
+    async fn load(&mut self, deployed: &Deployed, wanted: &[ConsumerSpec]) -> Option<Vec<Loaded>> {
         let known = |spec: &ConsumerSpec| self.stage.component(&spec.name).cloned();
         let refs: Vec<&ConsumerSpec> = wanted.iter().collect();
-        let loaded = self.workshop.load(&refs, known).await?;
+        let events = &self.stage.events;
+        let tell = |text| events.mention(text);
+        let loaded = self.workshop.load(&refs, known, &tell).await?;
         let judged = wanted.iter().cloned().zip(loaded).map(|(spec, component)| {
             let component = component.and_then(|component| {
                 let wanted = deployed.find(&spec.name).map(|one| one.revision.digest.as_str());

@@ -5,9 +5,10 @@
 
 use super::super::failure::Failure;
 use super::super::manifest::read_text;
+use super::super::ui::{Ui, clean};
 use crate::deploy::{Wanted, components};
 use crate::manifest::{Config, Manifest, ManifestError, consumers};
-use crate::stage::CACHE;
+use crate::stage::{CACHE, told_while};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use windlass_core::{Group, Topic};
@@ -97,7 +98,13 @@ impl Source {
     }
 
     /// Compiles and checks every component, under its consumer's limits.
-    pub(super) fn check(&self, wanted: &[Wanted], log: &Path) -> Result<(), Failure> {
+    pub(super) async fn check(
+        &self,
+        wanted: &[Wanted],
+        log: &Path,
+        ui: &Ui,
+    ) -> Result<(), Failure> {
+        let tell = |text: String| ui.note(&clean(&text));
         // As a server has it, which then finds compiled what was compiled here.
         let config = EngineConfig { cache: Some(log.join(CACHE)), ..EngineConfig::default() };
         let engine = Engine::new(&config).map_err(|error| Failure::of(&error))?;
@@ -112,12 +119,14 @@ impl Source {
                     .because("nothing was deployed")
             };
             if !compiled.contains_key(path.as_path()) {
-                let bytes = self.files.get(path).map(Vec::as_slice).unwrap_or_default();
-                compiled.insert(path, Component::load(&engine, bytes).map_err(failed)?);
+                let bytes = self.files.get(path).map_or(&[][..], Vec::as_slice);
+                let load = Component::load_bytes(&engine, bytes.into());
+                let component = told_while(load, path, &tell).await.map_err(failed)?;
+                compiled.insert(path, component);
             }
             if let Some(component) = compiled.get(path.as_path()) {
                 let config = ConsumerConfig { limits: spec.limits.clone(), ..Default::default() };
-                Consumer::new(&engine, component, config).map_err(failed)?;
+                Consumer::new(component, config).map_err(failed)?;
             }
         }
         Ok(())
