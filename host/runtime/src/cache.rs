@@ -7,25 +7,102 @@
 //! (see [`CheckError::Precompiled`](crate::CheckError::Precompiled)).
 
 use crate::component::hex;
+#[cfg(target_os = "linux")]
+use rustix::fs::{MemfdFlags, SealFlags};
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::hash::{Hash as _, Hasher};
+#[cfg(target_os = "linux")]
+use std::io::Seek as _;
 use std::io::{self, Read as _, Write as _};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use wasmtime::component::Component;
 
-/// The first bytes of an entry. Another form has another number.
-const MAGIC: &[u8; 16] = b"windlass code 1\n";
+/// Marks an entry, behind the code. Another form has another number.
+const MAGIC: &[u8; 16] = b"windlass code 2\n";
 /// A SHA-256.
 const DIGEST: usize = 32;
 /// Magic, component, engine, checksum.
-const HEAD: usize = MAGIC.len() + 3 * DIGEST;
+const FOOT: usize = MAGIC.len() + 3 * DIGEST;
+/// An entry is read by so much.
+const PIECE: usize = 256 << 10;
 /// All entries together; those not used for longest go first.
 const BYTES_MAX: u64 = 1 << 30;
 /// An entry's file name ends so.
 const ENDING: &str = "code";
+
+/// An entry in memory that nothing can change, to be mapped: whatever becomes of the file while its
+/// code runs (somebody may cut it short, or write another one over it), the code stays as it is. The
+/// system copies it there; a buffer of our own, of which wasmtime makes its own copy, took twice as
+/// long.
+struct Copied {
+    entry: Memory,
+    bytes: u64,
+}
+
+#[cfg(target_os = "linux")]
+type Memory = File;
+/// Where the system has no such memory.
+#[cfg(not(target_os = "linux"))]
+type Memory = io::Cursor<Vec<u8>>;
+
+impl Copied {
+    #[cfg(target_os = "linux")]
+    fn of(file: &mut File) -> io::Result<Self> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let mut entry = File::from(rustix::fs::memfd_create("windlass-code", flags)?);
+        let bytes = io::copy(file, &mut entry)?;
+        let all = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW;
+        rustix::fs::fcntl_add_seals(&entry, all)?;
+        entry.rewind()?;
+        Ok(Self { entry, bytes })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of(file: &mut File) -> io::Result<Self> {
+        let mut entry = Vec::new();
+        let bytes = file.read_to_end(&mut entry)? as u64;
+        Ok(Self { entry: io::Cursor::new(entry), bytes })
+    }
+
+    /// Loads the code.
+    ///
+    /// # Safety
+    ///
+    /// It must be what wasmtime has written. What follows the code is in none of its sections.
+    #[expect(unsafe_code, reason = "there is no other way to load compiled code")]
+    unsafe fn load(&self, engine: &wasmtime::Engine) -> wasmtime::Result<Component> {
+        #[cfg(target_os = "linux")]
+        // SAFETY: the caller's.
+        unsafe {
+            let path = format!("/proc/self/fd/{}", self.entry.as_raw_fd());
+            Component::deserialize_file(engine, path)
+        }
+        #[cfg(not(target_os = "linux"))]
+        // SAFETY: the caller's.
+        unsafe {
+            Component::deserialize(engine, self.entry.get_ref())
+        }
+    }
+
+    /// The checksum of the code, where there is any; what follows is read next.
+    fn sum(&mut self) -> io::Result<Option<[u8; DIGEST]>> {
+        let Some(code) = self.bytes.checked_sub(FOOT as u64) else { return Ok(None) };
+        let mut hasher = Sha256::new();
+        let mut left = (&mut self.entry).take(code);
+        let mut piece = vec![0; PIECE];
+        loop {
+            match left.read(&mut piece)? {
+                0 => return Ok(Some(hasher.finalize().into())),
+                read => hasher.update(&piece[..read]),
+            }
+        }
+    }
+}
 
 /// A folder of compiled code, for one engine.
 pub(crate) struct Cache {
@@ -70,48 +147,43 @@ impl Cache {
         component: &[u8; DIGEST],
     ) -> Option<Component> {
         let path = self.path(component);
-        let entry = self.read(&path).inspect_err(|error| {
+        let entry = self.open(&path, component).inspect_err(|error| {
             if error.kind() != io::ErrorKind::NotFound {
                 tracing::warn!(path = %path.display(), %error, "compiled code is not used");
             }
         });
-        let entry = entry.ok()?;
-        let code = self.code(&entry, component)?;
+        let entry = entry.ok()??;
         // SAFETY: what is not wasmtime's own output could do anything. This is: the file and its
         // folder can be written by this user alone, and `put` writes nothing else there under this
-        // magic; that it came through whole, for this component and this engine, was checked.
+        // magic; that it came through whole, for this component and this engine, was checked in a
+        // copy that nobody can change.
         #[expect(unsafe_code, reason = "there is no other way to load compiled code")]
-        let loaded = unsafe { Component::deserialize(engine, code) };
+        let loaded = unsafe { entry.load(engine) };
         let loaded = loaded.inspect_err(|error| {
             tracing::warn!(path = %path.display(), %error, "compiled code does not load");
         });
-        let loaded = loaded.ok()?;
-        // For what is used least to go first. It may be read only.
-        #[expect(clippy::disallowed_methods, reason = "files are dated by the wall clock")]
-        let now = SystemTime::now();
-        drop(File::open(&path).and_then(|file| file.set_modified(now)));
-        Some(loaded)
+        loaded.ok()
     }
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+    /// A copy of the entry at `path`, where all of it is as it was written for this component.
+    fn open(&self, path: &Path, component: &[u8; DIGEST]) -> io::Result<Option<Copied>> {
         let mut file = File::open(path)?;
         let (of_file, of_folder) = (file.metadata()?, fs::metadata(&self.folder)?);
         if !of_file.is_file() || !is_ours_alone(&of_file) || !is_ours_alone(&of_folder) {
             return Err(io::Error::other("others than this user can write it"));
         }
-        let mut entry = Vec::with_capacity(usize::try_from(of_file.len()).unwrap_or(0));
-        file.read_to_end(&mut entry)?;
-        Ok(entry)
+        let mut entry = Copied::of(&mut file)?;
+        let Some(sum) = entry.sum()? else { return Ok(None) };
+        let mut foot = Vec::with_capacity(FOOT);
+        entry.entry.read_to_end(&mut foot)?;
+        // For what is used least to go first. It may be read only.
+        #[expect(clippy::disallowed_methods, reason = "files are dated by the wall clock")]
+        let now = SystemTime::now();
+        drop(file.set_modified(now));
+        Ok((foot == self.foot(component, &sum)).then_some(entry))
     }
 
-    /// The code in an entry, where all of it is as it was written for this component.
-    fn code<'e>(&self, entry: &'e [u8], component: &[u8; DIGEST]) -> Option<&'e [u8]> {
-        let (head, code) = entry.split_at_checked(HEAD)?;
-        let sum: [u8; DIGEST] = Sha256::digest(code).into();
-        (head == self.head(component, &sum)).then_some(code)
-    }
-
-    fn head(&self, component: &[u8; DIGEST], sum: &[u8; DIGEST]) -> Vec<u8> {
+    fn foot(&self, component: &[u8; DIGEST], sum: &[u8; DIGEST]) -> Vec<u8> {
         [&MAGIC[..], component, &self.engine, sum].concat()
     }
 
@@ -135,8 +207,8 @@ impl Cache {
         let open =
             File::options().write(true).create(true).truncate(true).mode(0o600).open(&unnamed);
         let written = open.and_then(|mut file| {
-            file.write_all(&self.head(component, &sum))?;
-            file.write_all(code)
+            file.write_all(code)?;
+            file.write_all(&self.foot(component, &sum))
         });
         // Not synced: what a power cut leaves of it is a miss.
         let named = written.and_then(|()| fs::rename(&unnamed, &path));
@@ -224,17 +296,17 @@ mod tests {
         let module = b"\0asm\x01\0\0\0".to_vec();
         for (what, entry) in [
             ("nothing", Vec::new()),
-            ("half a head", whole[..HEAD / 2].to_vec()),
-            ("a head", whole[..HEAD].to_vec()),
+            ("half a foot", whole[whole.len() - FOOT / 2..].to_vec()),
+            ("a foot", whole[whole.len() - FOOT..].to_vec()),
             ("a truncated one", whole[..whole.len() - 1].to_vec()),
             ("a longer one", [&whole[..], b"x"].concat()),
-            ("another magic", spoilt(0)),
-            ("another engine", spoilt(MAGIC.len() + DIGEST)),
-            ("another sum", spoilt(HEAD - 1)),
-            ("other code", spoilt(whole.len() - 1)),
+            ("another magic", spoilt(whole.len() - FOOT)),
+            ("another engine", spoilt(whole.len() - 2 * DIGEST)),
+            ("another sum", spoilt(whole.len() - 1)),
+            ("other code", spoilt(0)),
             ("a swapped one", fs::read(path(&other)).unwrap()),
             ("a foreign file", module),
-            ("code without a head", whole[HEAD..].to_vec()),
+            ("code without a foot", whole[..whole.len() - FOOT].to_vec()),
         ] {
             fs::write(path(&one), entry).unwrap();
             assert!(cache.get(&engine, &of(&one)).is_none(), "{what}");
@@ -261,6 +333,25 @@ mod tests {
             assert!(cache.get(&engine, &of(EMPTY)).is_none(), "{}", path.display());
             allow(tight);
             assert!(cache.get(&engine, &of(EMPTY)).is_some());
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_its_file_is_nothing_to_code_that_runs() {
+        let engine = wasmtime::Engine::default();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), &engine);
+        cache.put(&of(EMPTY), &Component::from_binary(&engine, EMPTY).unwrap());
+        let entry = entries(&cache).remove(0);
+        let loaded = cache.get(&engine, &of(EMPTY)).unwrap();
+        let whole = loaded.serialize().unwrap();
+        // Code that is mapped from a file would end the process here.
+        fs::write(&entry, "").unwrap();
+        assert_eq!(loaded.serialize().unwrap(), whole);
+        #[cfg(target_os = "linux")]
+        {
+            let mut copy = Copied::of(&mut File::open(&entry).unwrap()).unwrap();
+            assert!(copy.entry.write_all(b"x").is_err(), "it is sealed");
         }
     }
 
