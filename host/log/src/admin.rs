@@ -3,7 +3,9 @@
 use crate::api::{Claim, Start};
 use crate::error::LogError;
 use crate::health::{Health, Recount};
-use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
+use crate::inspect::{
+    GroupLag, MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest,
+};
 use crate::waiter::Waiter;
 use async_trait::async_trait;
 use std::num::NonZeroUsize;
@@ -292,6 +294,10 @@ pub trait LogAdmin: Send + Sync {
 
     /// All topics, by name.
     async fn topics(&self) -> Result<Vec<TopicState>, LogError>;
+
+    /// What each group has not settled, by topic and group: what [`LogAdmin::topics`] says of it, at
+    /// a small part of the cost.
+    async fn lags(&self) -> Result<Vec<GroupLag>, LogError>;
 
     /// One topic.
     async fn topic(&self, topic: &Topic) -> Result<Option<TopicState>, LogError>;

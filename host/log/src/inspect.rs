@@ -9,6 +9,17 @@ use std::time::Duration;
 use windlass_core::lease::Lease;
 use windlass_core::{Group, History, Message, MessageId, Sequence, Timestamp, Topic};
 
+/// How far a group is behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupLag {
+    /// Its topic.
+    pub topic: Topic,
+    /// Which.
+    pub group: Group,
+    /// Messages that it has not settled.
+    pub messages: u64,
+}
+
 /// Where a message stands in one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {

@@ -40,7 +40,7 @@ pub use deployments::{Change, Deployed, Deployment, Deployments, REVISIONS_KEPT,
 pub use error::LogError;
 pub use health::{ClockHealth, Drift, FileHealth, Health, Recount, UNREAD_LONG};
 pub use inspect::{
-    MessageState, Pending, PendingQuery, Place, ReadFrom, ReadGap, ReadMessage, ReadPage,
+    GroupLag, MessageState, Pending, PendingQuery, Place, ReadFrom, ReadGap, ReadMessage, ReadPage,
     ReadRequest, Standing, TransferRequest,
 };
 pub use waiter::Waiter;

@@ -32,7 +32,9 @@ use crate::api::{
 use crate::clock::{Clock, LogTime, offset_after_boot};
 use crate::error::LogError;
 use crate::health::{ClockHealth, Health, Recount};
-use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
+use crate::inspect::{
+    GroupLag, MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest,
+};
 use crate::waiter::{Waiter, Waiters};
 use async_trait::async_trait;
 use state::{Moment, State, Wakes};
@@ -250,6 +252,18 @@ impl LogAdmin for MemoryLog {
 
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
         self.act(|state, at, _| state.topics(at.now))
+    }
+
+    async fn lags(&self) -> Result<Vec<GroupLag>, LogError> {
+        let of = |state: TopicState| {
+            let topic = state.topic;
+            state.groups.into_iter().map(move |group| GroupLag {
+                topic: topic.clone(),
+                messages: group.counts.lag(),
+                group: group.group,
+            })
+        };
+        Ok(self.topics().await?.into_iter().flat_map(of).collect())
     }
 
     async fn topic(&self, topic: &Topic) -> Result<Option<TopicState>, LogError> {

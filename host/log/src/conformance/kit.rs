@@ -166,9 +166,18 @@ pub async fn extend(log: &DynLog, claim: &Claim, lease: Duration) -> Extended {
     log.extend(vec![Extension { token: claim.token, lease }]).await.unwrap()[0]
 }
 
-/// A topic that is there.
+/// A topic that is there. Where nothing moves its groups' lags are what its counts say.
 pub async fn state(log: &DynLog, on: &str) -> TopicState {
-    log.topic(&topic(on)).await.unwrap().expect("the topic")
+    let found = log.topic(&topic(on)).await.unwrap().expect("the topic");
+    let lags = log.lags().await.unwrap();
+    if log.topic(&topic(on)).await.unwrap().as_ref() == Some(&found) {
+        let told = lags.into_iter().filter(|lag| lag.topic == found.topic);
+        let told: Vec<_> = told.map(|lag| (lag.group, lag.messages)).collect();
+        let counted: Vec<_> =
+            found.groups.iter().map(|group| (group.group.clone(), group.counts.lag())).collect();
+        assert_eq!(told, counted);
+    }
+    found
 }
 
 /// A group's counts, as `(ready, retrying, leased, dead)`; nothing is delayed or parked.

@@ -10,7 +10,9 @@ use crate::admin::{
 use crate::api::{Claim, MessageLog, Start};
 use crate::error::LogError;
 use crate::health::{ClockHealth, Health, Recount};
-use crate::inspect::{MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest};
+use crate::inspect::{
+    GroupLag, MessageState, Pending, PendingQuery, ReadPage, ReadRequest, TransferRequest,
+};
 use crate::waiter::Waiter;
 use async_trait::async_trait;
 use sqlx::Connection;
@@ -77,6 +79,10 @@ impl LogAdmin for SqliteLog {
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
         let now = self.time.now();
         self.read(async |conn| counts::topics(conn, None, now).await).await
+    }
+
+    async fn lags(&self) -> Result<Vec<GroupLag>, LogError> {
+        self.read(async |conn| counts::lags(conn).await).await
     }
 
     async fn topic(&self, topic: &Topic) -> Result<Option<TopicState>, LogError> {

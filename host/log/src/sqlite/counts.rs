@@ -8,6 +8,7 @@ use super::record;
 use super::rows::{TopicId, Unclaimed};
 use super::sql::json_list;
 use crate::admin::{Counts, Gap, GroupState, TopicLimits, TopicState};
+use crate::inspect::GroupLag;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Row, query};
 use windlass_core::quota::Amount;
@@ -79,6 +80,29 @@ pub(super) async fn topics(
         states.push(topic_state(conn, topic_row(row)?, now).await?);
     }
     Ok(states)
+}
+
+/// What each group has not settled, in one statement: topics may be thousands, and this is asked
+/// again and again.
+pub(super) async fn lags(conn: &mut SqliteConnection) -> sqlx::Result<Vec<GroupLag>> {
+    let rows = query(
+        "select t.name, g.name,
+                max(0, t.published - g.passed
+                  - (select count(*) from skip where grp = g.id and hurry = 0))
+                + (select count(*) from waiting where grp = g.id)
+                + (select coalesce(sum(n), 0) from lease where grp = g.id)
+           from grp g join topic t on t.id = g.topic order by t.name, g.name",
+    )
+    .fetch_all(conn)
+    .await?;
+    let lag = |row: &SqliteRow| {
+        Ok(GroupLag {
+            topic: Topic::new(row.try_get(0)?).map_err(|e| sqlx::Error::Decode(Box::new(e)))?,
+            group: Group::new(row.try_get(1)?).map_err(|e| sqlx::Error::Decode(Box::new(e)))?,
+            messages: unsigned(row, 2)?,
+        })
+    };
+    rows.iter().map(lag).collect()
 }
 
 const TOPICS: &str = "select id, name, published, published_bytes, published - removed, unclaimed,

@@ -60,11 +60,11 @@ pub(crate) async fn watch(log: DynLog, groups: watch::Receiver<Vec<GroupSpec>>, 
         tokio::time::sleep(LOOK).await;
         let wanted = groups.borrow().clone();
         // A log in trouble is told of by whoever needs it.
-        let Ok(states) = log.topics().await else { continue };
+        let Ok(lags) = log.lags().await else { continue };
+        let lags: HashMap<_, _> =
+            lags.into_iter().map(|lag| ((lag.topic, lag.group), lag.messages)).collect();
         for spec in wanted {
-            let topic = states.iter().find(|state| state.topic == spec.topic);
-            let group = topic.and_then(|state| state.groups.iter().find(|g| g.group == spec.group));
-            let Some(lag) = group.map(|group| group.counts.lag()) else { continue };
+            let Some(&lag) = lags.get(&(spec.topic.clone(), spec.group.clone())) else { continue };
             if let Some((before, looks)) = trend.look(&spec.topic, &spec.group, lag) {
                 let (topic, group) = (spec.topic.to_string(), spec.group);
                 let over = LOOK * looks;

@@ -10,10 +10,10 @@ use windlass_log::clock::Clock;
 use windlass_log::memory::MemoryLog;
 use windlass_log::{
     Capabilities, Claim, ClaimRequest, Counts, DeadLetter, DeadLetterFilter, DeadLetterQuery,
-    Declared, Extended, Extension, Gap, GroupSpec, Health, LogAdmin, LogError, MessageLog,
-    MessageState, Pending, PendingQuery, Published, Purged, ReadPage, ReadRequest, Recount,
-    Redriven, Settled, Settlement, Start, TopicLimits, TopicState, TopicsMode, TransferRequest,
-    Waiter,
+    Declared, Extended, Extension, Gap, GroupLag, GroupSpec, Health, LogAdmin, LogError,
+    MessageLog, MessageState, Pending, PendingQuery, Published, Purged, ReadPage, ReadRequest,
+    Recount, Redriven, Settled, Settlement, Start, TopicLimits, TopicState, TopicsMode,
+    TransferRequest, Waiter,
 };
 use windlass_log::{Change, Deployed, Deployments, Revision, Told};
 
@@ -189,6 +189,9 @@ impl LogAdmin for FaultyLog {
     }
     async fn topics(&self) -> Result<Vec<TopicState>, LogError> {
         self.inner.topics().await
+    }
+    async fn lags(&self) -> Result<Vec<GroupLag>, LogError> {
+        self.inner.lags().await
     }
     async fn topic(&self, topic: &Topic) -> Result<Option<TopicState>, LogError> {
         self.inner.topic(topic).await
