@@ -45,6 +45,11 @@ pub(crate) fn post(topic: &str, headers: &[&str]) -> String {
 }
 
 pub(crate) fn ask(address: &str, head: &str, body: &[u8]) -> (u16, Value) {
+    let (status, text) = ask_text(address, head, body);
+    (status, serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}")))
+}
+
+fn ask_text(address: &str, head: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{head}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
     stream.write_all(head.as_bytes()).unwrap();
@@ -56,7 +61,7 @@ pub(crate) fn ask(address: &str, head: &str, body: &[u8]) -> (u16, Value) {
     assert!(!answer.is_empty(), "{read:?}");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}")))
+    (status, body.to_owned())
 }
 
 pub(crate) fn ps(project: &Project, name: &str) -> Value {
@@ -317,4 +322,29 @@ fn there_is_one_server_a_log_and_it_is_for_this_machine() {
     server.end().must(0, &[]);
     project.run(&["logs", "nobody"]).must(1, &["nobody"]);
     project.run(&["logs", "../x"]).must(2, &[]);
+}
+
+#[test]
+fn a_server_counts_what_became_of_messages() {
+    let project = Project::new(&consumer("poison", "max-attempts = 1"));
+    let mut server = Server::start(&project);
+    deploy(&project, &[]).must(0, &[]);
+    for (text, disposition) in [("ok", "ack"), ("ok", "ack"), ("panic", "dead-letter")] {
+        server.publish("poison", text);
+        server.run.until_disposition(disposition);
+    }
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost";
+    let (status, text) = ask_text(&server.address, request, b"");
+    assert_eq!(status, 200);
+    for line in [
+        "windlass_deliveries_total{consumer=\"c\",outcome=\"ok\",disposition=\"ack\"} 2",
+        "windlass_deliveries_total{consumer=\"c\",outcome=\"trapped\",disposition=\"dead-letter\"} 1",
+        "windlass_delivery_seconds_count{consumer=\"c\"} 3",
+        "windlass_paused{consumer=\"c\"} 0",
+        "windlass_storage_up 1",
+        "# EOF",
+    ] {
+        assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+    }
+    server.end().must(0, &[]);
 }

@@ -5,9 +5,11 @@
 
 mod answer;
 mod health;
+mod metrics;
 mod publish;
 
 use crate::drain::Phases;
+use crate::metrics::Metrics;
 use crate::serve::Desk;
 use answer::Problem;
 use axum::Router;
@@ -40,13 +42,19 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Api {
     log: DynLog,
     desk: Arc<Desk>,
+    metrics: Arc<Metrics>,
     phases: Phases,
 }
 
 impl Api {
-    /// Answers from this log and desk.
-    pub(crate) fn new(log: DynLog, desk: Arc<Desk>, phases: Phases) -> Arc<Self> {
-        Arc::new(Self { log, desk, phases })
+    /// Answers from these.
+    pub(crate) fn new(
+        log: DynLog,
+        desk: Arc<Desk>,
+        metrics: Arc<Metrics>,
+        phases: Phases,
+    ) -> Arc<Self> {
+        Arc::new(Self { log, desk, metrics, phases })
     }
 }
 
@@ -92,6 +100,7 @@ fn router(api: Arc<Api>) -> Router {
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
         .route("/v1/topics/{topic}/messages", post(publish::publish))
         .fallback(async |uri: Uri| {
             Problem::new(
@@ -198,7 +207,7 @@ mod tests {
         let (_stopper, phases) = phases();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let api = Api::new(log, Arc::default(), phases.clone());
+        let api = Api::new(log, Arc::default(), Arc::default(), phases.clone());
         let serving = tokio::spawn(serve(listener, api, phases));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();

@@ -16,6 +16,7 @@ mod event;
 mod http;
 mod lease;
 mod manifest;
+mod metrics;
 mod new;
 mod pace;
 mod pause;

@@ -16,6 +16,7 @@ use crate::dispatch::{Dispatcher, HOST_PERMITS, Shared};
 use crate::drain::{Phase, Phases, Stopper, phases};
 use crate::event::{Event, Events};
 use crate::http::{self, Api};
+use crate::metrics::Metrics;
 use crate::permits::Permits;
 use crate::registry::LogOutbox;
 use crate::report::Report;
@@ -107,11 +108,14 @@ async fn serve(
 ) -> Result<Exit, Failure> {
     let address = listener.local_addr().map_err(|error| Failure::of(&error))?;
     let _only_one = ServeLock::take(&options.log, address)?;
-    let desk = Arc::new(Desk::default());
+    let (desk, metrics) = (Arc::new(Desk::default()), Arc::new(Metrics::default()));
     let report = Report::new(Arc::clone(ui), &options.log, &options.log).quiet(options.quiet);
     let (events, shown) = run::show(report, {
-        let desk = Arc::clone(&desk);
-        move |event| desk.learn(event)
+        let (desk, metrics) = (Arc::clone(&desk), Arc::clone(&metrics));
+        move |event| {
+            metrics.learn(event);
+            desk.learn(event);
+        }
     })?;
     let shared = Shared::new(Arc::clone(log), events.clone(), phases.clone(), &worker());
     let dispatcher = Arc::new(Dispatcher::start(Arc::new(shared), Permits::new(HOST_PERMITS)));
@@ -130,7 +134,7 @@ async fn serve(
         nudge: Arc::clone(&nudge),
     };
     // Before the first component is compiled: publishing waits for no consumer.
-    let api = Api::new(Arc::clone(log), Arc::clone(&desk), phases.clone());
+    let api = Api::new(Arc::clone(log), Arc::clone(&desk), metrics, phases.clone());
     let answering = tokio::spawn(http::serve(listener, api, phases.clone()));
     let address = format!("http://{address}");
     events.tell(Event::Listening { address }).await;
