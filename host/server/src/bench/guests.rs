@@ -33,6 +33,8 @@ pub(super) const WARM: InstancePolicy = InstancePolicy::Warm {
 const LOAD: usize = 1_024;
 /// Quiet time before a message on an idle log.
 const QUIET: Duration = Duration::from_millis(5);
+/// Most events that are counted before the count is told.
+const TOLD_AT_ONCE: usize = 1_024;
 /// Longest wait for anything to be handled.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -56,6 +58,18 @@ struct Counted {
     otherwise: usize,
 }
 
+impl Counted {
+    fn add(&mut self, event: &Event) {
+        let Event::Delivered(delivered) = event else { return };
+        match delivered.fate {
+            Fate::Acked { .. } => self.acked += 1,
+            Fate::Retry { .. } | Fate::Dead | Fate::Released | Fate::Lost | Fate::Unwritten => {
+                self.otherwise += 1
+            }
+        }
+    }
+}
+
 /// Notes when the last call ended.
 struct Timed {
     ready: Ready,
@@ -67,7 +81,7 @@ impl Invoke for Timed {
         self.ready.wall()
     }
 
-    fn revision(&self) -> &str {
+    fn revision(&self) -> &Arc<str> {
         self.ready.revision()
     }
 
@@ -114,17 +128,9 @@ impl Guests {
         let (events, mut told) = Events::channel();
         let (count, counted) = watch::channel(Counted::default());
         tokio::spawn(async move {
-            while let Some(event) = told.recv().await {
-                if let Event::Delivered(delivered) = event {
-                    count.send_modify(|counted| match delivered.fate {
-                        Fate::Acked { .. } => counted.acked += 1,
-                        Fate::Retry { .. }
-                        | Fate::Dead
-                        | Fate::Released
-                        | Fate::Lost
-                        | Fate::Unwritten => counted.otherwise += 1,
-                    });
-                }
+            let mut events = Vec::with_capacity(TOLD_AT_ONCE);
+            while told.recv_many(&mut events, TOLD_AT_ONCE).await > 0 {
+                count.send_modify(|counted| events.drain(..).for_each(|one| counted.add(&one)));
             }
         });
         let permits = Permits::new(CONCURRENCY);
@@ -137,7 +143,7 @@ impl Guests {
             invoke: Arc::new(Timed { ready, ended: Arc::clone(&ended) }),
             seat: permits.seat(CONCURRENCY),
             pace: None,
-            health: Health::new(),
+            health: Arc::new(Health::new()),
             retired: tokio::sync::watch::Sender::new(false),
         };
         let shared = Shared::new(Arc::clone(log), events, phases, "bench");
