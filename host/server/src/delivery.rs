@@ -7,7 +7,7 @@ use crate::dispatch::{Consumer, Shared};
 use crate::drain::Phase;
 use crate::event::{Delivered, Event, Fate};
 use crate::lease;
-use crate::pause::{Lesson, News, Paused, Remedy};
+use crate::pause::{Lesson, News, Paused, Pupil, Remedy};
 use crate::permits::PermitSet;
 use crate::storage::{Patience, chain};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use windlass_core::settle::{Decision, Pause, decide};
 use windlass_core::{AttemptRecord, Disposition, MessageId, Outcome};
 use windlass_log::{Claim, LogError, Settled, Settlement};
-use windlass_runtime::{Delivery, Invocation, Stop};
+use windlass_runtime::{Delivery, Invocation, Output, Stop};
 
 /// How a delivery calls its component. Between here and the runtime, so that the dispatcher can
 /// be tried without WebAssembly.
@@ -25,7 +25,7 @@ pub(crate) trait Invoke: Send + Sync {
     fn wall(&self) -> Duration;
 
     /// Code and configuration, short.
-    fn revision(&self) -> &str;
+    fn revision(&self) -> &Arc<str>;
 
     /// Calls the handler; when `stop` ends first, the call ends at once with what it says.
     fn invoke<'a>(
@@ -41,6 +41,29 @@ pub(crate) trait Invoke: Send + Sync {
 /// A future behind a pointer.
 pub(crate) type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// A message whose handler has ended, before anything of that is written.
+pub(crate) struct Handled {
+    claim: Claim,
+    permit: PermitSet,
+    pupil: Pupil,
+    outcome: &'static str,
+    text: String,
+    output: Output,
+    elapsed: Duration,
+    cpu: Duration,
+    memory_peak: u64,
+    /// None where the lease is lost.
+    plan: Option<Plan>,
+}
+
+/// What is to be written, and what follows if it is.
+struct Plan {
+    settlement: Settlement,
+    patience: Patience,
+    fate: Fate,
+    lesson: Lesson,
+}
+
 /// What became of a settlement, and what that teaches about the consumer.
 struct Settling {
     fate: Fate,
@@ -49,44 +72,76 @@ struct Settling {
     instead: Option<(&'static str, String)>,
 }
 
-/// Delivers one message. The permit is held until its settlement is written and told.
-pub(crate) async fn deliver(shared: &Shared, consumer: &Consumer, claim: Claim, permit: PermitSet) {
+impl Settling {
+    fn lost() -> Self {
+        Self { fate: Fate::Lost, lesson: Lesson::Nothing, instead: None }
+    }
+}
+
+/// Calls the handler for one message, and decides what is done with that.
+pub(crate) async fn handle(
+    shared: Arc<Shared>,
+    consumer: Arc<Consumer>,
+    claim: Claim,
+    permit: PermitSet,
+) -> Handled {
     let pupil = consumer.health.pupil();
-    let invocation = invoke_while_held(shared, consumer, &claim).await;
+    let invocation = invoke_while_held(&shared, &consumer, &claim).await;
     let Invocation { outcome, output, elapsed, cpu, memory_peak } = invocation;
     let (name, text) = (outcome.name(), outcome.text());
-    let lesson = if_it_fails(&outcome, claim.message.id);
-    let record = record(consumer, name, &text);
-    let decision = decision(consumer, &claim, outcome);
-    let settling = settle(shared, consumer, &claim, decision, record, lesson).await;
-    let (outcome, text) = settling.instead.unwrap_or((name, text));
-    let delivered = Delivered {
-        consumer: consumer.name.clone(),
-        group: consumer.group.clone(),
-        attempt: claim.attempt,
-        revision: consumer.invoke.revision().to_owned(),
-        attempts_max: claim.max_attempts.get(),
-        message: claim.message,
-        outcome,
-        text,
-        fate: settling.fate,
-        output,
-        elapsed,
-        cpu,
-        memory_peak,
-    };
-    // What comes of a retired revision is told; whether it would claim is nobody's concern.
-    let news = pupil.teach(settling.lesson).filter(|_| !*consumer.retired.borrow());
-    shared.events.tell(Event::Delivered(Box::new(delivered))).await;
-    match news {
-        None => {}
-        Some(News::Paused(paused)) => tell_pause(shared, consumer, paused).await,
-        Some(News::Resumed) => {
-            let consumer = Arc::clone(&consumer.name);
-            shared.events.tell(Event::Resumed { consumer }).await;
-        }
+    let plan = plan(&consumer, &claim, outcome, &text);
+    let outcome = name;
+    Handled { claim, permit, pupil, outcome, text, output, elapsed, cpu, memory_peak, plan }
+}
+
+impl Handled {
+    /// What the log is to be told, if anything.
+    pub(crate) fn settlement(&self) -> Option<&Settlement> {
+        self.plan.as_ref().map(|plan| &plan.settlement)
     }
-    drop(permit);
+
+    /// Brings the message to its end after the log's first `answer` to its settlement, and tells what
+    /// became of it. The permit may be given up then.
+    pub(crate) async fn conclude(
+        self,
+        shared: &Shared,
+        consumer: &Consumer,
+        answer: Option<Result<Settled, LogError>>,
+    ) -> PermitSet {
+        let claim = &self.claim;
+        let settling = match (self.plan, answer) {
+            (Some(plan), Some(first)) => settle(shared, consumer, claim, plan, first).await,
+            (None, _) | (_, None) => Settling::lost(),
+        };
+        let (outcome, text) = settling.instead.unwrap_or((self.outcome, self.text));
+        let delivered = Delivered {
+            consumer: Arc::clone(&consumer.name),
+            group: consumer.group.clone(),
+            attempt: self.claim.attempt,
+            revision: Arc::clone(consumer.invoke.revision()),
+            attempts_max: self.claim.max_attempts.get(),
+            message: self.claim.message,
+            outcome,
+            text,
+            fate: settling.fate,
+            output: self.output,
+            elapsed: self.elapsed,
+            cpu: self.cpu,
+            memory_peak: self.memory_peak,
+        };
+        // What comes of a retired revision is told; whether it would claim is nobody's concern.
+        let news = self.pupil.teach(settling.lesson).filter(|_| !*consumer.retired.borrow());
+        shared.events.tell(Event::Delivered(Box::new(delivered))).await;
+        match news {
+            None => {}
+            Some(News::Paused(paused)) => tell_pause(shared, consumer, paused).await,
+            Some(News::Resumed) => {
+                let consumer = Arc::clone(&consumer.name);
+                shared.events.tell(Event::Resumed { consumer }).await;
+            }
+        }
+        self.permit
+    }
 }
 
 /// The call, while its lease is extended. A lost lease ends it, and so does the end of the run.
@@ -131,13 +186,37 @@ fn decision(consumer: &Consumer, claim: &Claim, outcome: Outcome) -> Decision {
     decide(outcome, claim.attempt, claim.max_attempts, backoff, jitter)
 }
 
+/// What is done with the message; nothing where its lease is lost.
+fn plan(consumer: &Consumer, claim: &Claim, outcome: Outcome, text: &str) -> Option<Plan> {
+    let (name, if_it_fails) = (outcome.name(), if_it_fails(&outcome, claim.message.id));
+    let decision = decision(consumer, claim, outcome);
+    let disposition = decision.disposition?;
+    let lesson = match (&disposition, decision.pause) {
+        (Disposition::Ack { .. }, _) => Lesson::Success,
+        (_, Pause::No) => if_it_fails,
+        (_, pause) => Lesson::Pause(pause, Remedy::Time),
+    };
+    // Only a release has no other way out: anything else that finds no room is released.
+    let (patience, record) = match disposition {
+        Disposition::Release => (Patience::Written, None),
+        // Nobody asks how an attempt went that was the last one.
+        Disposition::Ack { .. } => (Patience::Available, None),
+        Disposition::Retry { .. } | Disposition::DeadLetter => {
+            (Patience::Available, Some(record(consumer, name, text)))
+        }
+    };
+    let fate = fate(&disposition);
+    let settlement = Settlement { token: claim.token, disposition, record };
+    Some(Plan { settlement, patience, fate, lesson })
+}
+
 fn record(consumer: &Consumer, outcome: &'static str, text: &str) -> AttemptRecord {
     AttemptRecord {
         // The log fills in these three.
         attempt: 0,
         at: windlass_core::Timestamp(0),
         worker: String::new(),
-        revision: consumer.invoke.revision().to_owned(),
+        revision: consumer.invoke.revision().to_string(),
         outcome: outcome.to_owned(),
         text: text.to_owned(),
     }
@@ -147,34 +226,16 @@ async fn settle(
     shared: &Shared,
     consumer: &Consumer,
     claim: &Claim,
-    decision: Decision,
-    record: AttemptRecord,
-    if_it_fails: Lesson,
+    plan: Plan,
+    first: Result<Settled, LogError>,
 ) -> Settling {
-    let Some(disposition) = decision.disposition else {
-        return Settling { fate: Fate::Lost, lesson: Lesson::Nothing, instead: None };
-    };
-    let fate = fate(&disposition);
-    let lesson = match (&disposition, decision.pause) {
-        (Disposition::Ack { .. }, _) => Lesson::Success,
-        (_, Pause::No) => if_it_fails,
-        (_, pause) => Lesson::Pause(pause, Remedy::Time),
-    };
-    // Only a release has no other way out: anything else that finds no room is released.
-    let patience = match disposition {
-        Disposition::Release => Patience::Written,
-        Disposition::Ack { .. } | Disposition::Retry { .. } | Disposition::DeadLetter => {
-            Patience::Available
-        }
-    };
-    let settlement = Settlement { token: claim.token, disposition, record: Some(record) };
-    match shared.storage.settle(&settlement, patience).await {
+    let Plan { settlement, patience, fate, lesson } = plan;
+    match shared.storage.written(&settlement, patience, first).await {
         Ok(Settled::Applied) => Settling { fate, lesson, instead: None },
         Ok(Settled::DeadLettered) => Settling { fate: Fate::Dead, lesson, instead: None },
         Ok(Settled::LeaseLost | Settled::AlreadySettled) => {
             let outcome = Outcome::LeaseLost;
-            let instead = Some((outcome.name(), outcome.text()));
-            Settling { fate: Fate::Lost, lesson: Lesson::Nothing, instead }
+            Settling { instead: Some((outcome.name(), outcome.text())), ..Settling::lost() }
         }
         Err(error) if shared.storage_ended(&error) => {
             let instead = Some(("unwritten", chain(&error)));

@@ -1,31 +1,34 @@
 //! The dispatcher: permit first, then claim as many as permits, then deliver.
 //!
 //! Owns one loop a consumer and topic. A topic with nothing to do waits without a permit; one
-//! with work claims a batch for the permits it holds, and each message runs as a task that takes
-//! its permit along. What happens to a message is `delivery`'s, when a consumer pauses `pause`'s.
+//! with work claims a batch for the permits it holds, and messages run as tasks that take their
+//! permits along. Which of them share a task is `together`'s, what happens to a message
+//! `delivery`'s, when a consumer pauses `pause`'s.
 //!
 //! A consumer is immutable. Other code or configuration is another consumer, which takes the next
 //! claim while the retired one finishes what it has (law 25).
 
+mod shared;
 #[cfg(test)]
 mod tests;
 
-use crate::delivery::{self, Invoke};
+pub(crate) use shared::Shared;
+
+use crate::delivery::Invoke;
 use crate::drain::{DRAIN, Phase, Phases, Stopper};
-use crate::event::{Event, Events};
 use crate::pace::Pace;
 use crate::pause::{Entry, Health, Lesson, Turn};
 use crate::permits::{PermitSet, Permits, Seat};
-use crate::storage::Storage;
+use crate::together;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass_core::{Group, GroupPolicy, Topic};
 use windlass_log::Prefer;
-use windlass_log::{Claim, ClaimRequest, DynLog, GroupSpec, LogError, Start};
+use windlass_log::{Claim, ClaimRequest, GroupSpec, LogError, Start};
 
 /// Deliveries of a process at a time.
 pub(crate) const HOST_PERMITS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
@@ -37,23 +40,6 @@ const STOP: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(10);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MOST: Duration = Duration::from_secs(5);
-
-/// What all consumers of a process share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// The log, and what could not be written to it.
-    pub storage: Storage,
-    /// Where events are told.
-    pub events: Events,
-    /// Where the run is.
-    pub phases: Phases,
-    /// Who claims.
-    worker: Arc<str>,
-    /// How many messages were claimed.
-    claimed: AtomicU64,
-    /// Whether the log ended while the run did not.
-    log_over: watch::Sender<bool>,
-}
 
 /// A consumer that is running.
 pub(crate) struct Consumer {
@@ -74,7 +60,7 @@ pub(crate) struct Consumer {
     /// How many messages a second it may claim, where that is limited.
     pub pace: Option<Pace>,
     /// Whether it claims.
-    pub health: Health,
+    pub health: Arc<Health>,
     /// Whether it claims no more, for good.
     pub retired: watch::Sender<bool>,
 }
@@ -93,44 +79,6 @@ struct Source {
     shared: Arc<Shared>,
     consumer: Arc<Consumer>,
     topic: Topic,
-}
-
-impl Shared {
-    /// What a process's consumers share.
-    pub(crate) fn new(log: DynLog, events: Events, phases: Phases, worker: &str) -> Self {
-        let storage = Storage::new(log, events.clone(), phases.clone());
-        let (claimed, log_over) = (AtomicU64::new(0), watch::Sender::new(false));
-        Self { storage, events, phases, worker: worker.into(), claimed, log_over }
-    }
-
-    /// The log has ended by itself; told once, however many see it.
-    async fn log_ended(&self) {
-        if !self.log_over.send_replace(true) {
-            self.events.tell(Event::LogEnded).await;
-        }
-    }
-
-    /// Whether an error means that the run ended before storage came back.
-    pub(crate) fn storage_ended(&self, error: &LogError) -> bool {
-        match error {
-            LogError::Closed => true,
-            LogError::Unavailable { .. } | LogError::StorageFull { .. } => {
-                self.phases.now() >= Phase::Stop
-            }
-            LogError::TooLarge { .. }
-            | LogError::UndeclaredTopic(_)
-            | LogError::QuotaFull { .. }
-            | LogError::HoldsMore { .. }
-            | LogError::TopicNotEmpty { .. }
-            | LogError::NoGroup { .. }
-            | LogError::BusyGroup { .. }
-            | LogError::GroupHasDead { .. }
-            | LogError::NoMessage(_)
-            | LogError::ReadOnly
-            | LogError::NoTopic(_)
-            | LogError::Exhausted(_) => false,
-        }
-    }
 }
 
 impl Dispatcher {
@@ -171,7 +119,7 @@ impl Dispatcher {
     /// The same for a consumer that runs on this revision, and for no other.
     pub(crate) fn retire_revision(&self, name: &str, revision: &str) {
         let meant =
-            |one: &mut Arc<Consumer>| &*one.name == name && one.invoke.revision() == revision;
+            |one: &mut Arc<Consumer>| &*one.name == name && **one.invoke.revision() == *revision;
         for retired in locked(&self.running).extract_if(.., meant) {
             retired.retired.send_replace(true);
         }
@@ -299,11 +247,17 @@ impl Source {
         if claims.is_empty() && entry == Entry::Trial {
             self.consumer.health.learn(Lesson::Nothing);
         }
-        for claim in claims {
-            let Some(permit) = permits.take_one() else { break };
-            self.spawn(claim, permit);
+        let workers = tokio::runtime::Handle::current().metrics().num_workers();
+        let share = together::share(claims.len(), workers);
+        let mut claims = claims.into_iter().map_while(|claim| Some((claim, permits.take_one()?)));
+        loop {
+            let some: Vec<_> = claims.by_ref().take(share).collect();
+            if some.is_empty() {
+                return full;
+            }
+            let (shared, consumer) = (Arc::clone(&self.shared), Arc::clone(&self.consumer));
+            tokio::spawn(together::deliver(shared, consumer, some));
         }
-        full
     }
 
     /// Waits until this consumer may claim, and for permits to do so.
@@ -395,13 +349,5 @@ impl Source {
             start: self.consumer.start,
         };
         self.shared.storage.log().declare_groups(vec![spec]).await.is_ok()
-    }
-
-    fn spawn(&self, claim: Claim, permit: PermitSet) {
-        let shared = Arc::clone(&self.shared);
-        let consumer = Arc::clone(&self.consumer);
-        tokio::spawn(async move {
-            delivery::deliver(&shared, &consumer, claim, permit).await;
-        });
     }
 }

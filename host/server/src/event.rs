@@ -165,7 +165,7 @@ pub(crate) struct Delivered {
     /// Which attempt, from 1.
     pub attempt: u32,
     /// The code that handled it, short.
-    pub revision: String,
+    pub revision: Arc<str>,
     /// The group's maximum.
     pub attempts_max: u32,
     /// The outcome's name.

@@ -29,6 +29,7 @@ mod run;
 mod serve;
 mod stage;
 mod storage;
+mod together;
 mod typed;
 mod wire;
 

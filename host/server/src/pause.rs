@@ -6,7 +6,7 @@
 //! the others wait for what comes of it.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -256,16 +256,16 @@ pub(crate) enum Turn {
 /// A delivery that is to teach something. One whose task fails taught nothing: a trial that it
 /// was goes to the next.
 #[derive(Debug)]
-pub(crate) struct Pupil<'h>(Option<&'h Health>);
+pub(crate) struct Pupil(Option<Arc<Health>>);
 
-impl Pupil<'_> {
+impl Pupil {
     /// Takes the lesson in, as [`Health::learn`] does.
     pub(crate) fn teach(mut self, lesson: Lesson) -> Option<News> {
         self.0.take().and_then(|health| health.learn(lesson))
     }
 }
 
-impl Drop for Pupil<'_> {
+impl Drop for Pupil {
     fn drop(&mut self) {
         if let Some(health) = self.0.take() {
             health.learn(Lesson::Nothing);
@@ -310,8 +310,8 @@ impl Health {
     }
 
     /// A delivery begins.
-    pub(crate) fn pupil(&self) -> Pupil<'_> {
-        Pupil(Some(self))
+    pub(crate) fn pupil(self: &Arc<Self>) -> Pupil {
+        Pupil(Some(Arc::clone(self)))
     }
 
     /// Why it is paused, if it is.

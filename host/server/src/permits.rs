@@ -148,11 +148,17 @@ impl State {
     /// Takes what the waiting one at `at` may have; how many.
     fn grant_to(&mut self, at: usize) -> usize {
         let Some(waiting) = self.waiting.get(at) else { return 0 };
+        let (seat, wanted) = (waiting.seat, waiting.wanted);
+        self.grant(seat, wanted)
+    }
+
+    /// Takes up to `wanted` of what the seat may have; how many.
+    fn grant(&mut self, seat: usize, wanted: usize) -> usize {
         let others_starve = self.waiting.iter().any(|other| {
-            other.seat != waiting.seat && self.seats.get(other.seat).is_some_and(|s| s.held == 0)
+            other.seat != seat && self.seats.get(other.seat).is_some_and(|s| s.held == 0)
         });
-        let (free, host_max, wanted) = (self.free, self.max, waiting.wanted);
-        let Some(seat) = self.seats.get_mut(waiting.seat) else { return 0 };
+        let (free, host_max) = (self.free, self.max);
+        let Some(seat) = self.seats.get_mut(seat) else { return 0 };
         let (held, own_max) = (seat.held, seat.max);
         let granted = grant(Wish { wanted, held, own_max, free, host_max, others_starve });
         seat.held += granted;
@@ -175,11 +181,18 @@ impl Seat {
     /// Waits for at least one permit; takes up to `most` of those that are free then.
     pub(crate) async fn acquire(&self, most: NonZeroUsize) -> PermitSet {
         loop {
-            let (answer, granted) = oneshot::channel();
+            let (answer, mut granted) = oneshot::channel();
             let waiting = Waiting { seat: self.index, wanted: most.get(), answer };
             self.permits.lock().waiting.push_back(waiting);
             self.permits.serve();
-            if let Ok(set) = granted.await {
+            // Without waiting, where enough are free.
+            if let Ok(set) = granted.try_recv() {
+                return set;
+            }
+            if let Ok(mut set) = granted.await {
+                // They come back one by one: those that are about to are taken along.
+                tokio::task::yield_now().await;
+                set.top_up(most);
                 return set;
             }
         }
@@ -190,6 +203,18 @@ impl PermitSet {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.count
+    }
+
+    /// Takes more of those that are free, up to `most` in all, where nobody else has a right to them.
+    fn top_up(&mut self, most: NonZeroUsize) {
+        let wanted = most.get().saturating_sub(self.count);
+        self.count += self.seat.permits.lock().grant(self.seat.index, wanted);
+    }
+
+    /// Both together; they are of one seat.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        debug_assert_eq!(self.seat.index, other.seat.index, "permits of different consumers");
+        self.count += std::mem::take(&mut other.count);
     }
 
     /// One of them on its own.
@@ -226,6 +251,27 @@ mod tests {
 
     fn nz(n: usize) -> NonZeroUsize {
         NonZeroUsize::new(n).unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_waited_takes_along_what_comes_back_meanwhile() {
+        let permits = Permits::new(nz(8));
+        let seat = permits.seat(nz(8));
+        let mut held = seat.acquire(nz(8)).await;
+        let waiting = tokio::spawn({
+            let seat = seat.clone();
+            async move { seat.acquire(nz(6)).await }
+        });
+        tokio::task::yield_now().await;
+        for _ in 0..7 {
+            drop(held.take_one());
+        }
+        let mut taken = waiting.await.unwrap();
+        assert_eq!(taken.count(), 6, "all it asked for, and no more");
+        taken.join(held);
+        assert_eq!((taken.count(), permits.held()), (7, 7));
+        drop(taken);
+        assert_eq!(permits.held(), 0);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use windlass_runtime::{
 /// A component under its consumer's limits.
 pub(crate) struct Ready {
     consumer: Consumer,
-    revision: String,
+    revision: Arc<str>,
 }
 
 impl Ready {
@@ -40,7 +40,7 @@ impl Ready {
             sends,
             instances: spec.instances.clone(),
         };
-        let revision = revision(spec, component);
+        let revision = revision(spec, component).into();
         Ok(Self { consumer: Consumer::new(component, config)?, revision })
     }
 }
@@ -50,7 +50,7 @@ impl Invoke for Ready {
         self.consumer.limits().wall
     }
 
-    fn revision(&self) -> &str {
+    fn revision(&self) -> &Arc<str> {
         &self.revision
     }
 

@@ -58,6 +58,6 @@ pub(crate) async fn run(
     let appear = spec.sends == SendMode::Immediate || matches!(outcome, Outcome::Done { .. });
     let decision = decide(outcome, attempt, policy.max_attempts, &policy.backoff, 0.0);
     let sends = std::mem::take(&mut *recorder.0.lock().unwrap_or_else(PoisonError::into_inner));
-    let revision = ready.revision().to_owned();
+    let revision = ready.revision().to_string();
     Ok(Trial { invocation, decision, sends, appear, revision })
 }

@@ -62,6 +62,16 @@ impl Storage {
         patience: Patience,
     ) -> Result<Settled, LogError> {
         let first = self.try_settle(settlement).await;
+        self.written(settlement, patience, first).await
+    }
+
+    /// The same for a settlement that the log has answered once.
+    pub(crate) async fn written(
+        &self,
+        settlement: &Settlement,
+        patience: Patience,
+        first: Result<Settled, LogError>,
+    ) -> Result<Settled, LogError> {
         let Err(error) = &first else { return first };
         if !must_wait(error, patience) {
             return first;

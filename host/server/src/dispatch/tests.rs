@@ -7,10 +7,12 @@ mod faulty;
 mod outage;
 mod stage;
 mod swap;
+mod together;
 
 use super::*;
-use crate::event::Fate;
+use crate::event::{Event, Events, Fate};
 use stage::{Script, Stage, failed, failed_after, ok, sends_to};
+use std::sync::atomic::AtomicU64;
 use windlass_core::{Disposition, NewMessage, Outcome};
 use windlass_log::{LogAdmin as _, TopicsMode};
 
@@ -291,7 +293,7 @@ async fn a_log_that_ends_by_itself_ends_its_consumers() {
         invoke: Arc::new(Script::new(|_| ok())),
         seat: permits.seat(NonZeroUsize::MIN),
         pace: None,
-        health: Health::new(),
+        health: Arc::new(Health::new()),
         retired: tokio::sync::watch::Sender::new(false),
     };
     let dispatcher = Dispatcher::start(shared, permits);

@@ -178,7 +178,7 @@ impl Desk {
         let mut inner = self.lock();
         let Some(one) = inner.consumers.get_mut(&*delivered.consumer) else { return };
         // What an earlier revision still has says nothing about this one.
-        if one.label != delivered.revision {
+        if *one.label != *delivered.revision {
             return;
         }
         if sign == Sign::Good {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     fn fails(label: &str) -> Event {
-        let (fate, revision) = (Fate::Dead, label.to_owned());
+        let (fate, revision) = (Fate::Dead, label.into());
         Event::Delivered(Box::new(Delivered { fate, revision, outcome: "trap", ..delivered() }))
     }
 

@@ -175,7 +175,7 @@ pub(crate) fn consumer(spec: &ConsumerSpec, ready: Ready, dispatcher: &Dispatche
         invoke: Arc::new(ready) as Arc<dyn Invoke>,
         seat,
         pace: dispatcher.pace(&spec.name, spec.rate),
-        health: Health::new(),
+        health: Arc::new(Health::new()),
         retired: watch::Sender::new(false),
     }
 }

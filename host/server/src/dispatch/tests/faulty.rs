@@ -43,6 +43,7 @@ pub(super) struct FaultyLog {
     pub(super) inner: Arc<MemoryLog>,
     calls: Mutex<Vec<&'static str>>,
     dispositions: Mutex<Vec<Disposition>>,
+    batches: Mutex<Vec<usize>>,
     failing_settles: AtomicUsize,
     refusing_acks: AtomicBool,
     losing_leases: AtomicBool,
@@ -57,6 +58,7 @@ impl FaultyLog {
             inner: MemoryLog::new(Arc::new(TokioClock(Instant::now()))),
             calls: Mutex::default(),
             dispositions: Mutex::default(),
+            batches: Mutex::default(),
             failing_settles: AtomicUsize::new(0),
             refusing_acks: AtomicBool::new(false),
             losing_leases: AtomicBool::new(false),
@@ -84,6 +86,10 @@ impl FaultyLog {
     }
     pub(super) fn dispositions(&self) -> Vec<Disposition> {
         self.dispositions.lock().unwrap().clone()
+    }
+    /// How many settlements came in each call.
+    pub(super) fn batches(&self) -> Vec<usize> {
+        self.batches.lock().unwrap().clone()
     }
     /// The most messages that were claimed and not settled at a time.
     pub(super) fn leased_most(&self) -> usize {
@@ -142,6 +148,7 @@ impl MessageLog for FaultyLog {
         self.inner.extend(extensions).await
     }
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, LogError>> {
+        self.batches.lock().unwrap().push(settlements.len());
         let mut answers = Vec::new();
         for settlement in settlements {
             answers.push(self.settle_one(settlement).await);

@@ -40,11 +40,13 @@ pub(super) fn sends_to(topic: &str) -> Outcome {
 pub(super) struct Script {
     answer: Box<dyn Fn(&Delivery) -> Answer + Send + Sync>,
     pub(super) wall: Duration,
+    revision: Arc<str>,
 }
 
 impl Script {
     pub(super) fn new(answer: impl Fn(&Delivery) -> Answer + Send + Sync + 'static) -> Self {
-        Self { answer: Box::new(answer), wall: Duration::from_secs(30) }
+        let wall = Duration::from_secs(30);
+        Self { answer: Box::new(answer), wall, revision: "script".into() }
     }
 }
 
@@ -52,8 +54,8 @@ impl Invoke for Script {
     fn wall(&self) -> Duration {
         self.wall
     }
-    fn revision(&self) -> &'static str {
-        "script"
+    fn revision(&self) -> &Arc<str> {
+        &self.revision
     }
     fn invoke<'a>(
         &'a self,
@@ -64,6 +66,8 @@ impl Invoke for Script {
             let started = Instant::now();
             let (span, outcome) = (self.answer)(&delivery);
             let outcome = tokio::select! {
+                biased;
+                () = std::future::ready(()), if span.is_zero() => outcome,
                 stop = stop => match stop {
                     Stop::LeaseLost => Outcome::LeaseLost,
                     Stop::Interrupted => Outcome::Interrupted,
@@ -174,7 +178,7 @@ fn add_named(
         invoke: Arc::new(script),
         seat: dispatcher.seat(name, concurrency),
         pace: dispatcher.pace(name, wanted.rate),
-        health: Health::guarded(wanted.failures_max),
+        health: Arc::new(Health::guarded(wanted.failures_max)),
         retired: tokio::sync::watch::Sender::new(false),
     });
 }
