@@ -8,6 +8,7 @@
 use super::cache::unsigned;
 use super::location::Location;
 use super::open::{OpenError, check_marks, check_version};
+use super::transaction::is_half_written;
 use crate::clock::{Clock, LogTime, offset_after_boot};
 use crate::waiter::Waiters;
 use sqlx::sqlite::SqliteConnection;
@@ -80,6 +81,7 @@ pub(super) async fn read<T>(
         match result {
             Ok(value) if undisturbed => return Ok(value),
             Ok(_) => {}
+            Err(error) if is_half_written(&error) => last = error,
             Err(error) if undisturbed && look(&place.file).mode == before.mode => {
                 return Err(error);
             }

@@ -188,6 +188,13 @@ pub(super) fn is_failed_sync(error: &sqlx::Error) -> bool {
     matches!(code(error), Some(SQLITE_IOERR_FSYNC | SQLITE_IOERR_DIR_FSYNC))
 }
 
+/// Whether a reader that may not write found SQLite's index of the log file between two states. It
+/// asks next whether a writer is at work; one that has just ended is taken for one that died
+/// (`walIndexReadHdr` in SQLite's wal.c). The next look finds it whole.
+pub(super) fn is_half_written(error: &sqlx::Error) -> bool {
+    code(error) == Some(libsqlite3_sys::SQLITE_READONLY_RECOVERY)
+}
+
 /// SQLite's code, in full.
 fn code(error: &sqlx::Error) -> Option<i32> {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code)?;

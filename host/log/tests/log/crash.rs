@@ -14,6 +14,7 @@ mod again;
 mod child;
 mod commit;
 mod figures;
+mod inspector;
 mod kills;
 pub(crate) mod processes;
 mod verify;

@@ -46,7 +46,7 @@ impl Other {
     }
 }
 
-fn next_order() -> bool {
+pub(super) fn next_order() -> bool {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).unwrap() > 0
 }
