@@ -314,6 +314,10 @@ impl Dev {
         self.err.lock().unwrap().clone()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         signal(name, self.child.id());
     }

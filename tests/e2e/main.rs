@@ -14,6 +14,7 @@ mod bench;
 mod builds;
 mod check;
 mod crash;
+mod crowd;
 mod dev;
 mod dlq;
 mod doctor;
