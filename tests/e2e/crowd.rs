@@ -54,6 +54,6 @@ fn a_thousand_consumers_are_deployed_and_started_again() {
     }
     let ended = server.end();
     ended.must(0, &[]);
-    let serves = |event: &&serde_json::Value| event["event"] == "serving";
-    assert_eq!(ended.objects().iter().filter(serves).count(), CONSUMERS);
+    let is_served = |event: &&serde_json::Value| event["event"] == "serving";
+    assert_eq!(ended.objects().iter().filter(is_served).count(), CONSUMERS);
 }

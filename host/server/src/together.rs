@@ -82,9 +82,10 @@ async fn at_once<T>(mut call: Pin<&mut impl Future<Output = T>>) -> Looked<T> {
 /// refused, holds up no other.
 async fn settle(shared: &Arc<Shared>, consumer: &Arc<Consumer>, handled: Vec<Handled>) {
     let wanted: Vec<_> = handled.iter().filter_map(Handled::settlement).cloned().collect();
-    let mut answers = match wanted.is_empty() {
-        true => Vec::new().into_iter(),
-        false => shared.storage.log().settle(wanted).await.into_iter(),
+    let mut answers = if wanted.is_empty() {
+        Vec::new().into_iter()
+    } else {
+        shared.storage.log().settle(wanted).await.into_iter()
     };
     let mut permits: Option<PermitSet> = None;
     for one in handled {

@@ -48,23 +48,28 @@ pub(super) struct Guests {
 struct Running {
     dispatcher: Dispatcher,
     stopper: Stopper,
-    counted: watch::Receiver<Counted>,
-    ended: Arc<Mutex<Option<Instant>>>,
+    counted: watch::Sender<Counted>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     acked: usize,
     otherwise: usize,
+    /// Who waits is told when so many are acked: being told of each takes a processor.
+    wanted: usize,
 }
 
 impl Counted {
+    fn is_enough(&self) -> bool {
+        self.acked >= self.wanted || self.otherwise > 0
+    }
+
     fn add(&mut self, event: &Event) {
         let Event::Delivered(delivered) = event else { return };
         match delivered.fate {
             Fate::Acked { .. } => self.acked += 1,
             Fate::Retry { .. } | Fate::Dead | Fate::Released | Fate::Lost | Fate::Unwritten => {
-                self.otherwise += 1
+                self.otherwise += 1;
             }
         }
     }
@@ -109,12 +114,13 @@ impl Guests {
         Ok(Self { component, payload })
     }
 
-    /// Runs the component on `topic`, whose work queue is declared.
-    fn run(
+    /// Runs the component on `topic`, whose work queue is declared; `wrap` may watch its calls.
+    fn run<I: Invoke + 'static>(
         &self,
         log: &DynLog,
         topic: &Topic,
         instances: InstancePolicy,
+        wrap: impl FnOnce(Ready) -> I,
     ) -> anyhow::Result<Running> {
         let spec = ConsumerSpec {
             concurrency: CONCURRENCY,
@@ -123,14 +129,17 @@ impl Guests {
         };
         let outbox = LogOutbox::new(Arc::clone(log));
         let ready = Ready::new(&self.component, &spec, &outbox)?;
-        let ended = Arc::new(Mutex::new(None));
         let (stopper, phases) = phases();
         let (events, mut told) = Events::channel();
-        let (count, counted) = watch::channel(Counted::default());
+        let counted = watch::Sender::new(Counted::default());
+        let count = counted.clone();
         tokio::spawn(async move {
             let mut events = Vec::with_capacity(TOLD_AT_ONCE);
             while told.recv_many(&mut events, TOLD_AT_ONCE).await > 0 {
-                count.send_modify(|counted| events.drain(..).for_each(|one| counted.add(&one)));
+                count.send_if_modified(|counted| {
+                    events.drain(..).for_each(|one| counted.add(&one));
+                    counted.is_enough()
+                });
             }
         });
         let permits = Permits::new(CONCURRENCY);
@@ -140,7 +149,7 @@ impl Guests {
             start: spec.start,
             policy: spec.policy,
             topics: spec.topics,
-            invoke: Arc::new(Timed { ready, ended: Arc::clone(&ended) }),
+            invoke: Arc::new(wrap(ready)),
             seat: permits.seat(CONCURRENCY),
             pace: None,
             health: Arc::new(Health::new()),
@@ -149,7 +158,7 @@ impl Guests {
         let shared = Shared::new(Arc::clone(log), events, phases, "bench");
         let dispatcher = Dispatcher::start(Arc::new(shared), permits);
         dispatcher.add(consumer);
-        Ok(Running { dispatcher, stopper, counted, ended })
+        Ok(Running { dispatcher, stopper, counted })
     }
 
     /// Messages a second to fresh instances, over a memory log where they wait already.
@@ -164,7 +173,7 @@ impl Guests {
             left -= some;
         }
         let since = Instant::now();
-        let mut running = self.run(&log, topic, InstancePolicy::Fresh)?;
+        let running = self.run(&log, topic, InstancePolicy::Fresh, |ready| ready)?;
         running.acked(messages).await?;
         let span = since.elapsed();
         running.end().await;
@@ -180,7 +189,7 @@ impl Guests {
         instances: InstancePolicy,
         load: Load,
     ) -> anyhow::Result<f64> {
-        let mut running = self.run(log, topic, instances)?;
+        let running = self.run(log, topic, instances, |ready| ready)?;
         let since = Instant::now();
         let producing = produce(log, topic, load);
         let (published, acked) = tokio::join!(finished(producing), running.acked(load.messages));
@@ -199,7 +208,9 @@ impl Guests {
         topic: &Topic,
         messages: usize,
     ) -> anyhow::Result<Vec<f64>> {
-        let mut running = self.run(log, topic, InstancePolicy::Fresh)?;
+        let last = Arc::new(Mutex::new(None));
+        let watched = |ready| Timed { ready, ended: Arc::clone(&last) };
+        let running = self.run(log, topic, InstancePolicy::Fresh, watched)?;
         let mut times = Vec::with_capacity(messages);
         for at in 0..messages {
             tokio::time::sleep(QUIET).await;
@@ -207,7 +218,7 @@ impl Guests {
             log.publish(vec![message]).await?;
             let durable = Instant::now();
             running.acked(at + 1).await?;
-            let ended = *running.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let ended = *last.lock().unwrap_or_else(PoisonError::into_inner);
             let ended = ended.unwrap_or(durable);
             // The handler may be done before this task has been told.
             times.push(millis(ended.saturating_duration_since(durable)));
@@ -219,8 +230,10 @@ impl Guests {
 
 impl Running {
     /// Waits until so many messages were acked since it began.
-    async fn acked(&mut self, messages: usize) -> anyhow::Result<()> {
-        let enough = self.counted.wait_for(|now| now.acked >= messages || now.otherwise > 0);
+    async fn acked(&self, messages: usize) -> anyhow::Result<()> {
+        let mut told = self.counted.subscribe();
+        self.counted.send_modify(|counted| counted.wanted = messages);
+        let enough = told.wait_for(Counted::is_enough);
         let counted = *tokio::time::timeout(PATIENCE, enough).await??;
         anyhow::ensure!(counted.otherwise == 0, "a message was not acked");
         Ok(())
