@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::settle::{Decision, Pause, decide};
-use windlass_core::{AttemptRecord, Disposition, MessageId, Outcome};
+use windlass_core::{AttemptRecord, Disposition, MessageId, NewMessage, Outcome};
 use windlass_log::{Claim, LogError, Settled, Settlement};
 use windlass_runtime::{Delivery, Invocation, Output, Stop};
 
@@ -98,6 +98,15 @@ impl Handled {
     /// What the log is to be told, if anything.
     pub(crate) fn settlement(&self) -> Option<&Settlement> {
         self.plan.as_ref().map(|plan| &plan.settlement)
+    }
+
+    /// Bytes of what is sent with the ack.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        match self.settlement().map(|settlement| &settlement.disposition) {
+            Some(Disposition::Ack { sends }) => sends.iter().map(NewMessage::size).sum(),
+            Some(Disposition::Retry { .. } | Disposition::DeadLetter | Disposition::Release)
+            | None => 0,
+        }
     }
 
     /// Brings the message to its end after the log's first `answer` to its settlement, and tells what

@@ -22,6 +22,10 @@ const TOGETHER: usize = 16;
 /// How long a message that is handled may wait for others, beside the call that runs then.
 const WAIT_MOST: Duration = Duration::from_micros(500);
 
+/// What sends more bytes than this is settled by itself: a transaction does not grow with those who
+/// share a task.
+const LIGHT: u64 = 64 << 10;
+
 /// How many of `claims` messages go together, so that every one of `workers` has some.
 pub(crate) fn share(claims: usize, workers: usize) -> usize {
     claims.div_ceil(workers.saturating_mul(2).max(1)).clamp(1, TOGETHER)
@@ -40,8 +44,13 @@ pub(crate) async fn deliver(
         let mut call = Box::pin(handle(theirs, whose, claim, permit));
         if since.elapsed() < WAIT_MOST {
             match at_once(call.as_mut()).await {
-                Looked::Ended(one) => {
+                Looked::Ended(one) if one.sent_bytes() <= LIGHT => {
                     handled.push(one);
+                    continue;
+                }
+                Looked::Ended(one) => {
+                    let (shared, consumer) = (Arc::clone(&shared), Arc::clone(&consumer));
+                    tokio::spawn(async move { settle(&shared, &consumer, vec![one]).await });
                     continue;
                 }
                 Looked::Panicked => continue,

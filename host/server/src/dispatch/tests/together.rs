@@ -61,3 +61,19 @@ async fn one_that_storage_does_not_take_holds_up_no_other() {
     run.until_settled("t").await;
     assert_eq!(run.end().await.len(), 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_sends_much_is_settled_by_itself() {
+    let stage = Stage::new();
+    stage.publish("t", 4).await;
+    let run = stage.run(Script::new(|delivery| {
+        let bytes = if delivery.message.id.sequence.0 == 1 { 100_000 } else { 10 };
+        let sends = vec![NewMessage::new(Topic::new("u").unwrap(), vec![7; bytes])];
+        failed_after(Duration::ZERO, Outcome::Done { sends })
+    }));
+    run.until_settled("t").await;
+    let mut batches = stage.log.batches();
+    batches.sort_unstable();
+    assert_eq!(batches, [1, 1, 2]);
+    drop(run.end().await);
+}
